@@ -1,0 +1,1 @@
+"""Arrays and token ids: networks, caches, decoding."""

@@ -1,0 +1,96 @@
+"""What the decoding loop knows of the networks: flat rows in, logits and taps out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import mlx.core as mx
+
+
+class LayerCache(Protocol):
+    """What one layer remembers of one session."""
+
+    @property
+    def offset(self) -> int:
+        """Tokens seen so far, rolled back ones not counted."""
+        ...
+
+    def rollback(self, n: int) -> None:
+        """Forget the newest `n` tokens exactly.
+
+        Raises:
+            CacheError: the cache no longer holds what that needs.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Row:
+    """The tokens `start..stop` of a flat batch belong to one session, which owns these caches (one per layer)."""
+
+    start: int
+    stop: int
+    caches: Sequence[LayerCache]
+
+
+@dataclass(frozen=True)
+class Output:
+    """One target pass over T flat tokens."""
+
+    logits: mx.array
+    """[R, vocabulary]: the rows asked for, in the order asked for."""
+    taps: tuple[mx.array, ...]
+    """One [T, hidden] for each tapped layer: the residual stream after that layer, before the final norm."""
+
+
+class Target(Protocol):
+    """The model whose choices are the text."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Width of the logits."""
+        ...
+
+    def make_caches(self, slack: int) -> list[LayerCache]:
+        """Empty caches, one per layer, that can give back up to `slack` tokens at any time."""
+        ...
+
+    def __call__(
+        self, ids: mx.array, rows: Sequence[Row], *, taps: Sequence[int] = (), logit_rows: mx.array | None = None
+    ) -> Output:
+        """Run `ids` [T] (int32); `rows` cover 0..T in order. `logit_rows` [R] picks flat rows for the head (None: all)."""
+        ...
+
+
+class Speculator(Protocol):
+    """The block drafter. Its context holds committed tokens only, so it never goes back."""
+
+    @property
+    def block_size(self) -> int:
+        """Rows of the widest block, the anchor's included."""
+        ...
+
+    @property
+    def target_layer_ids(self) -> tuple[int, ...]:
+        """The target layers whose outputs it reads."""
+        ...
+
+    def make_context(self) -> list[LayerCache]:
+        """An empty context for one session, one cache per draft layer."""
+        ...
+
+    def fuse(self, taps: Sequence[mx.array]) -> mx.array:
+        """Tapped states, one [T, hidden] per tapped layer, to context rows [T, hidden]."""
+        ...
+
+    def absorb(self, fused: mx.array, rows: Sequence[Row]) -> None:
+        """Append the context rows `fused` [T, hidden] of committed tokens to each row's context."""
+        ...
+
+    def draft_block(self, anchors: mx.array, rows: Sequence[Row]) -> mx.array:
+        """One pass over all blocks: an anchor and stop - start - 1 masks each; contexts are read, not changed.
+
+        `anchors` [B] int32, one id per row of `rows`. Returns logits [sum of (stop - start - 1), vocabulary]:
+        for each block in turn, the distributions of the tokens that follow the anchor.
+        """
+        ...

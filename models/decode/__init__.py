@@ -1,0 +1,1 @@
+"""One round of block-speculative decoding for all running sessions."""

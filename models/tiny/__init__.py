@@ -1,0 +1,1 @@
+"""The embedded pair: a tiny, really trained Laguna target and DFlash speculator."""

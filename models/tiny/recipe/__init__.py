@@ -1,0 +1,1 @@
+"""How the embedded pair was trained; needs PyTorch, which the server never does."""

@@ -1,0 +1,1 @@
+"""Requests, the engine thread and the wire formats."""

@@ -1,0 +1,1 @@
+"""One folder a wire dialect, and what they share."""

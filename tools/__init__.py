@@ -1,0 +1,1 @@
+"""Text and JSON: the dialect of Laguna, tool schemas, stop strings."""
