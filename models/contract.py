@@ -15,6 +15,11 @@ class LayerCache(Protocol):
         """Tokens seen so far, rolled back ones not counted."""
         ...
 
+    @property
+    def arrays(self) -> tuple[mx.array, ...]:
+        """What is held, for evaluation: a context that stays lazy keeps every pass that fed it alive."""
+        ...
+
     def rollback(self, n: int) -> None:
         """Forget the newest `n` tokens exactly.
 
