@@ -1,0 +1,188 @@
+"""Messages to ids and ids to text, with the checkpoint's own template and vocabulary.
+
+Built on `tokenizers` and Jinja alone: what a checkpoint's files say is what happens, with no class looked up by name.
+"""
+
+import codecs
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from models.messages import MessageError, TemplateError, for_template
+from models.template import ChatTemplate
+
+__all__ = ["MessageError", "TemplateError", "TextDecoder", "Tokenizer", "TokenizerError"]
+
+TURN_CLOSER = "</assistant>"
+"""What the template writes after an assistant's turn; a model that writes it has finished, whatever the configs say."""
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class TokenizerError(ValueError):
+    """The checkpoint's tokenizer files are missing or say something we cannot honour."""
+
+
+class TextDecoder:
+    """Ids in, whole characters out: a character's bytes may be spread over several tokens, and blocks cut anywhere.
+
+    The pieces join to the decoding of all ids at once; bytes that are not UTF-8 become U+FFFD, as they do there.
+    """
+
+    def __init__(self, bytes_of: Mapping[int, bytes]) -> None:
+        self._bytes_of = bytes_of
+        self._utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def push(self, ids: Iterable[int]) -> str:
+        """The text that these ids complete. An id without a token (a padding row of the head) says nothing."""
+        return self._utf8.decode(b"".join(self._bytes_of.get(id_, b"") for id_ in ids))
+
+    def finish(self) -> str:
+        """What is left of a character that was never completed: U+FFFD once, then nothing."""
+        return self._utf8.decode(b"", final=True)
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """One checkpoint's vocabulary and chat template. Safe to use from any thread."""
+
+    eos_ids: frozenset[int]
+    """Ids that end a turn: those of generation_config.json, config.json, the tokenizer and the template, together."""
+    vocab_size: int
+    """One more than the highest id that has a token; the network's head may be wider."""
+    _encoder: tokenizers.Tokenizer
+    _bytes_of: Mapping[int, bytes]
+    _template: ChatTemplate
+
+    @classmethod
+    def load(cls, folder: Path) -> "Tokenizer":
+        """Read tokenizer.json, tokenizer_config.json, the template and the EOS ids of a checkpoint folder.
+
+        Raises:
+            TokenizerError: a file is missing, the vocabulary is not byte-level, or nothing ends a turn.
+            TemplateError: the chat template is missing or does not compile.
+        """
+        decoder = _json(folder / "tokenizer.json").get("decoder")
+        if not _is_byte_level(decoder):
+            raise TokenizerError(f"{folder}/tokenizer.json: the decoder must be ByteLevel, and it is {decoder}")
+        encoder = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        # A length limit or a padding left in the file would change prompts in silence.
+        encoder.no_truncation()
+        encoder.no_padding()
+        config = _json(folder / "tokenizer_config.json")
+        specials = _special_tokens(config)
+        vocabulary = encoder.get_vocab(with_added_tokens=True)
+        return cls(
+            eos_ids=_eos_ids(folder, specials, vocabulary),
+            vocab_size=max(vocabulary.values()) + 1,
+            _encoder=encoder,
+            _bytes_of=_byte_table(encoder),
+            _template=ChatTemplate.load(folder, config, specials),
+        )
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        **template_kwargs: object,
+    ) -> str:
+        """The prompt for these OpenAI-shaped messages, ending where the assistant begins to speak.
+
+        `template_kwargs` reach the template as they are (`enable_thinking`, `preserve_thinking`); what the caller
+        leaves out is the template's own default.
+
+        Raises:
+            MessageError: a message cannot be shown; its `path` names the place.
+            TemplateError: the template refuses or fails, or an argument has a reserved name.
+        """
+        return self._template.render(for_template(messages), list(tools) if tools else None, **template_kwargs)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of rendered text; nothing is added, since the template writes the opening token itself.
+
+        Half a UTF-16 pair (clients cut strings in the middle of one) has no UTF-8 and is read as U+FFFD.
+        """
+        return self._encoder.encode(_LONE_SURROGATE.sub("\ufffd", text), add_special_tokens=False).ids
+
+    def decoder(self) -> TextDecoder:
+        """A fresh decoder for one answer; added tokens such as `<tool_call>` come out as their literal text."""
+        return TextDecoder(self._bytes_of)
+
+
+def _json(path: Path, *, required: bool = True) -> dict[str, Any]:
+    if not path.is_file():
+        if required:
+            raise TokenizerError(f"{path.name} is missing from {path.parent}")
+        return {}
+    value = json.loads(path.read_text("utf-8"))
+    if not isinstance(value, dict):
+        raise TokenizerError(f"{path} holds {type(value).__name__}, not an object")
+    return value
+
+
+def _is_byte_level(decoder: object) -> bool:
+    match decoder:
+        case {"type": "ByteLevel"}:
+            return True
+        case {"type": "Sequence", "decoders": list(steps)}:
+            return any(_is_byte_level(step) for step in steps) and all(
+                step["type"] in ("ByteLevel", "Fuse") for step in steps
+            )
+    return False
+
+
+def _special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
+    """`bos_token`, `eos_token` and so on: a string, or an object that holds it."""
+    tokens: dict[str, str] = {}
+    for name, token in config.items():
+        match token:
+            case str(text) | {"content": str(text)} if name.endswith("_token"):
+                tokens[name] = text
+    return tokens
+
+
+def _eos_ids(folder: Path, specials: Mapping[str, str], vocabulary: Mapping[str, int]) -> frozenset[int]:
+    """Every id that one of the checkpoint's files calls the end; each of them alone is known to be incomplete.
+
+    Raises:
+        TokenizerError: none does.
+    """
+    ids = {vocabulary[text] for text in (specials.get("eos_token", TURN_CLOSER), TURN_CLOSER) if text in vocabulary}
+    for name in ("generation_config.json", "config.json"):
+        match _json(folder / name, required=False).get("eos_token_id"):
+            case int(id_):
+                ids.add(id_)
+            case list(several):
+                ids.update(several)
+    if not ids:
+        raise TokenizerError(f"nothing in {folder} says which token ends a turn: no eos_token_id, no {TURN_CLOSER}")
+    return frozenset(ids)
+
+
+def _byte_table(encoder: tokenizers.Tokenizer) -> dict[int, bytes]:
+    """The bytes of every token: added tokens are literal text, all others are spelt in the byte-level alphabet."""
+    alphabet = _byte_alphabet()
+    table = {
+        id_: bytes(alphabet[character] for character in token)
+        for token, id_ in encoder.get_vocab(with_added_tokens=False).items()
+        if alphabet.keys() >= set(token)
+    }
+    added = encoder.get_added_tokens_decoder()
+    rest = {id_: token for token, id_ in encoder.get_vocab(with_added_tokens=True).items() if id_ not in table}
+    literal = rest | {id_: token.content for id_, token in added.items()}
+    return table | {id_: text.encode() for id_, text in literal.items()}
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The printable stand-in of each byte: itself where that prints, else the next free code point from 256 on.
+
+    Source: GPT-2's `bytes_to_unicode`, which `tokenizers`' ByteLevel follows.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + place): byte for place, byte in enumerate(others)}
