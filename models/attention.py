@@ -1,0 +1,167 @@
+"""Attention over flat rows: projections see the whole batch, each row attends to its own session only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from models.cache import CacheError, FullCache, KVCache, WindowCache
+from models.config import AttentionConfig
+from models.contract import Row
+from models.rope import Rotary
+
+Mask = Literal["causal"] | mx.array | None
+
+
+class RowError(ValueError):
+    """The rows of a pass do not fit the flat batch, or own no caches for it."""
+
+
+def window_mask(offset: int, length: int, window: int | None) -> Mask:
+    """The mask of `length` queries that follow `offset` tokens, over the keys that a cache hands out for them."""
+    if length == 1:
+        return None
+    if window is None or offset + length <= window:
+        return "causal"
+    seen = min(offset, window - 1)
+    keys = mx.arange(seen + length)
+    queries = keys[seen:, None]
+    return (keys <= queries) & (keys > queries - window)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the rows of one pass lie in the flat batch; worked out once, used by every layer.
+
+    `caches` has one entry a layer, each with one cache a row. `positions` is the first position of a lone row, or the
+    position of each token [T] where there are several.
+    """
+
+    total: int
+    cuts: list[int]
+    caches: tuple[tuple[KVCache, ...], ...]
+    offsets: tuple[int, ...]
+    lengths: tuple[int, ...]
+    positions: int | mx.array
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], total: int, layers: int) -> "Layout":
+        """Check `rows` against a batch of `total` tokens and a network of `layers` layers.
+
+        Raises:
+            RowError: the rows leave a gap, overlap, are empty, or bring another number of caches.
+            CacheError: a cache that this network did not make.
+        """
+        reached = 0
+        for row in rows:
+            if row.start != reached or row.stop <= row.start:
+                raise RowError(f"row {row.start}..{row.stop} must start at {reached} and hold at least one token")
+            if len(row.caches) != layers:
+                raise RowError(f"row {row.start}..{row.stop} brings {len(row.caches)} caches for {layers} layers")
+            reached = row.stop
+        if reached != total:
+            raise RowError(f"the rows end at {reached}, the batch at {total}")
+        offsets = tuple(row.caches[0].offset for row in rows)
+        lengths = tuple(row.stop - row.start for row in rows)
+        places = [p for at, length in zip(offsets, lengths, strict=True) for p in range(at, at + length)]
+        return cls(
+            total=total,
+            cuts=[row.stop for row in rows[:-1]],
+            caches=tuple(tuple(own(row.caches[layer]) for row in rows) for layer in range(layers)),
+            offsets=offsets,
+            lengths=lengths,
+            positions=offsets[0] if len(rows) == 1 else mx.array(places, dtype=mx.int32),
+        )
+
+    def masks(self, window: int | None) -> tuple[Mask, ...]:
+        """One mask a row, for layers that see `window` keys."""
+        return tuple(window_mask(at, length, window) for at, length in zip(self.offsets, self.lengths, strict=True))
+
+
+def own(cache: object) -> KVCache:
+    """The cache, known to be one of ours.
+
+    Raises:
+        CacheError: it is not.
+    """
+    if not isinstance(cache, FullCache | WindowCache):
+        raise CacheError(f"a {type(cache).__name__} is not a cache that make_caches or make_context returned")
+    return cache
+
+
+class Attention(nn.Module):
+    """Grouped-query attention with normed queries and keys, rotary positions and a softplus gate on the output."""
+
+    def __init__(self, config: AttentionConfig) -> None:
+        super().__init__()
+        self.config = config
+        hidden, width, kv_width = config.hidden_size, config.heads * config.head_dim, config.kv_heads * config.head_dim
+        self.q_proj = nn.Linear(hidden, width, bias=config.qkv_bias)
+        self.k_proj = nn.Linear(hidden, kv_width, bias=config.qkv_bias)
+        self.v_proj = nn.Linear(hidden, kv_width, bias=config.qkv_bias)
+        self.o_proj = nn.Linear(width, hidden, bias=config.output_bias)
+        self.q_norm = nn.RMSNorm(config.head_dim, eps=config.eps)
+        self.k_norm = nn.RMSNorm(config.head_dim, eps=config.eps)
+        if config.gate_rows:
+            self.g_proj = nn.Linear(hidden, config.gate_rows, bias=False)
+        self._rotary = Rotary(config.rope, config.head_dim)
+
+    def __call__(
+        self, x: mx.array, layout: Layout, caches: Sequence[KVCache], masks: Sequence[Mask], *, remember: bool = True
+    ) -> mx.array:
+        """Attend for `x` [T, hidden], one cache and one mask a row.
+
+        Without `remember` the caches are read and left as they are (a speculator's block over its context).
+        """
+        keys, values = self.keys_and_values(x, layout)
+        queries = self._placed(self.q_proj(x), self.q_norm, self.config.heads, layout)
+        if len(caches) == 1:
+            out = self._row(queries, keys, values, caches[0], masks[0], remember)
+        else:
+            parts = zip(*(mx.split(part, layout.cuts, axis=2) for part in (queries, keys, values)), strict=True)
+            out = mx.concatenate(
+                [
+                    self._row(*part, cache, mask, remember)
+                    for part, cache, mask in zip(parts, caches, masks, strict=True)
+                ],
+                axis=2,
+            )
+        return self.o_proj(self._gated(x, out.transpose(0, 2, 1, 3)))
+
+    def keys_and_values(self, x: mx.array, layout: Layout) -> tuple[mx.array, mx.array]:
+        """Keys, normed and at their positions, and values of `x` [T, hidden]: both [1, kv_heads, T, head_dim]."""
+        values = self.v_proj(x).reshape(1, layout.total, self.config.kv_heads, -1).transpose(0, 2, 1, 3)
+        return self._placed(self.k_proj(x), self.k_norm, self.config.kv_heads, layout), values
+
+    def _placed(self, x: mx.array, norm: nn.RMSNorm, heads: int, layout: Layout) -> mx.array:
+        """Norm each head of [T, heads * head_dim] and turn it to its position: [1, heads, T, head_dim]."""
+        total, head_dim, positions = layout.total, self.config.head_dim, layout.positions
+        weight = self._rotary.scaled(norm.weight)
+        if isinstance(positions, int):
+            x = mx.fast.rms_norm(x.reshape(1, total, heads, head_dim), weight, norm.eps)
+            return self._rotary(x.transpose(0, 2, 1, 3), positions)
+        # Several rows: each token is a batch entry of length 1 with a position of its own.
+        x = mx.fast.rms_norm(x.reshape(total, heads, 1, head_dim), weight, norm.eps)
+        return self._rotary(x, positions).transpose(2, 1, 0, 3)
+
+    def _row(
+        self, queries: mx.array, keys: mx.array, values: mx.array, cache: KVCache, mask: Mask, remember: bool
+    ) -> mx.array:
+        if remember:
+            keys, values = cache.update(keys, values)
+        elif isinstance(cache, WindowCache):
+            keys, values = cache.peek(keys, values)
+        scale = self.config.head_dim**-0.5
+        return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask)
+
+    def _gated(self, x: mx.array, out: mx.array) -> mx.array:
+        """Attention output [1, T, heads, head_dim] to [T, heads * head_dim], gated in float32 and cast back."""
+        total, width = x.shape[0], self.config.heads * self.config.head_dim
+        if not self.config.gate_rows:
+            return out.reshape(total, width)
+        gate = nn.softplus(self.g_proj(x).astype(mx.float32)).astype(out.dtype)
+        if self.config.gating == "per-head":
+            return (out * gate[None, :, :, None]).reshape(total, width)
+        return out.reshape(total, width) * gate

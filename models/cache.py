@@ -1,0 +1,170 @@
+"""What an attention layer remembers of one session, and the exact way back."""
+
+from dataclasses import dataclass, field
+
+import mlx.core as mx
+
+_STEP = 256
+"""Rows by which a full cache grows at least; beyond 1024 rows it grows by a quarter, so that copying stays linear."""
+
+
+class CacheError(RuntimeError):
+    """A cache was asked for what it no longer holds, or for what it is not."""
+
+
+@dataclass
+class _Rows:
+    """Keys and values side by side in two growing buffers [1, heads, capacity, head_dim]; rows up to `end` count."""
+
+    keys: mx.array | None = None
+    values: mx.array | None = None
+    end: int = 0
+
+    @property
+    def capacity(self) -> int:
+        return 0 if self.keys is None else self.keys.shape[2]
+
+    @property
+    def arrays(self) -> tuple[mx.array, ...]:
+        return () if self.keys is None or self.values is None else (self.keys, self.values)
+
+    def last(self, count: int) -> tuple[mx.array, mx.array]:
+        """The newest `count` rows, as views."""
+        assert self.keys is not None
+        assert self.values is not None
+        if count == self.end == self.capacity:
+            return self.keys, self.values
+        start = self.end - count
+        return self.keys[:, :, start : self.end], self.values[:, :, start : self.end]
+
+    def reallocate(self, keep: int, capacity: int, like: tuple[mx.array, mx.array]) -> None:
+        """Move the newest `keep` rows to the front of fresh buffers of `capacity` rows."""
+        fresh = [mx.zeros((*rows.shape[:2], capacity, rows.shape[3]), rows.dtype) for rows in like]
+        if keep:
+            for buffer, rows in zip(fresh, self.last(keep), strict=True):
+                buffer[:, :, :keep] = rows
+        self.keys, self.values = fresh
+        self.end = keep
+
+    def append(self, keys: mx.array, values: mx.array) -> None:
+        """Write rows that are known to fit."""
+        assert self.keys is not None
+        assert self.values is not None
+        stop = self.end + keys.shape[2]
+        self.keys[:, :, self.end : stop] = keys
+        self.values[:, :, self.end : stop] = values
+        self.end = stop
+
+
+@dataclass
+class FullCache:
+    """Every position of one session: keys and values [1, heads, offset, head_dim] in the model's dtype."""
+
+    _rows: _Rows = field(default_factory=_Rows)
+
+    @property
+    def offset(self) -> int:
+        """Tokens seen, rolled back ones not counted."""
+        return self._rows.end
+
+    @property
+    def arrays(self) -> tuple[mx.array, ...]:
+        """The buffers held, for evaluation."""
+        return self._rows.arrays
+
+    def update(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        """Append rows [1, heads, L, head_dim] and return all rows, oldest first."""
+        rows, needed = self._rows, self._rows.end + keys.shape[2]
+        if needed > rows.capacity:
+            grown = max(needed, rows.capacity + max(_STEP, rows.capacity // 4))
+            rows.reallocate(rows.end, -(-grown // _STEP) * _STEP, (keys, values))
+        rows.append(keys, values)
+        return rows.last(rows.end)
+
+    def rollback(self, n: int) -> None:
+        """Forget the newest `n` tokens.
+
+        Raises:
+            CacheError: `n` is negative or more than was seen.
+        """
+        if not 0 <= n <= self.offset:
+            raise CacheError(f"cannot go back {n} tokens of {self.offset}")
+        self._rows.end -= n
+
+
+@dataclass
+class WindowCache:
+    """The newest positions of one session, in time order, with room to go back.
+
+    A query sees `window` keys, its own included, so `window - 1` earlier rows are needed. The buffer holds `slack` rows
+    more than that, which makes `rollback(slack)` exact at any time, and a run of free rows, so that it is compacted
+    rarely instead of at each append.
+    """
+
+    window: int
+    slack: int = 0
+    offset: int = 0
+    """Tokens seen, rolled back ones not counted; also the position of the next token."""
+    _rows: _Rows = field(default_factory=_Rows)
+
+    @property
+    def arrays(self) -> tuple[mx.array, ...]:
+        """The buffers held, for evaluation."""
+        return self._rows.arrays
+
+    @property
+    def _kept(self) -> int:
+        return self.window - 1 + self.slack
+
+    def update(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        """Append rows [1, heads, L, head_dim]; return the `min(offset, window - 1) + L` rows they can see."""
+        rows, length = self._rows, keys.shape[2]
+        seen = min(rows.end, self.window - 1)
+        capacity = self._kept + max(64, self.window // 2)
+        if rows.end + length > rows.capacity:
+            keep = min(rows.end, self._kept)
+            rows.reallocate(keep, max(capacity, keep + length), (keys, values))
+        rows.append(keys, values)
+        self.offset += length
+        view = rows.last(seen + length)
+        if rows.capacity > capacity:
+            # A long append needed a long buffer: only its tail is worth keeping.
+            rows.reallocate(min(rows.end, self._kept), capacity, (keys, values))
+        return view
+
+    def peek(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        """What `update` would return, without remembering the rows."""
+        seen = min(self._rows.end, self.window - 1)
+        if not seen:
+            return keys, values
+        held_keys, held_values = self._rows.last(seen)
+        return mx.concatenate([held_keys, keys], axis=2), mx.concatenate([held_values, values], axis=2)
+
+    def skip(self, n: int) -> None:
+        """Let `n` positions pass unremembered, and forget what is held: the caller knows that no later query sees it.
+
+        Raises:
+            CacheError: `n` is below 1.
+        """
+        if n < 1:
+            raise CacheError(f"cannot skip {n} tokens")
+        self.offset += n
+        self._rows.end = 0
+
+    def rollback(self, n: int) -> None:
+        """Forget the newest `n` tokens.
+
+        Raises:
+            CacheError: `n` is negative, or rows that the window needs then are gone (never for `n <= slack`).
+        """
+        left = self._rows.end - n
+        if n < 0 or left < min(self.offset - n, self.window - 1):
+            raise CacheError(
+                f"cannot go back {n} tokens of {self.offset}: {self._rows.end} rows are held, a window of "
+                f"{self.window} needs {self.window - 1} before the next token, and the slack is {self.slack}"
+            )
+        self._rows.end = left
+        self.offset -= n
+
+
+KVCache = FullCache | WindowCache

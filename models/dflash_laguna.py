@@ -1,0 +1,190 @@
+"""The DFlash speculator: tapped states of committed tokens in, one block of draft logits out.
+
+Semantics as in vLLM's `laguna_dflash.py`: taps are layer outputs, the context passes each layer's `input_layernorm`,
+positions are absolute, the window counts for each query, and the block is causal.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Never
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from models.attention import Attention, Layout, Mask, own
+from models.cache import CacheError, KVCache, WindowCache
+from models.config import SpeculatorConfig
+from models.contract import LayerCache, Row
+from models.experts import FeedForward
+
+
+class StandaloneSpeculatorError(TypeError):
+    """The speculator was called as if it were a language model."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What is borrowed from the target; a dataclass, so that its weights are not this module's parameters."""
+
+    embed: Callable[[mx.array], mx.array]
+    head: Callable[[mx.array], mx.array]
+
+
+class DraftBlock(nn.Module):
+    """One draft layer."""
+
+    def __init__(self, config: SpeculatorConfig, index: int) -> None:
+        super().__init__()
+        self.self_attn = Attention(config.attention[index])
+        self.mlp = FeedForward(config.hidden_size, config.intermediate_size)
+        self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.eps)
+        self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.eps)
+
+    def absorb(self, fused: mx.array, layout: Layout, caches: Sequence[KVCache]) -> None:
+        """Append the context rows' keys and values, which pass this layer's own norm."""
+        keys, values = self.self_attn.keys_and_values(self.input_layernorm(fused), layout)
+        if len(caches) == 1:
+            caches[0].update(keys, values)
+            return
+        parts = zip(mx.split(keys, layout.cuts, axis=2), mx.split(values, layout.cuts, axis=2), strict=True)
+        for cache, (row_keys, row_values) in zip(caches, parts, strict=True):
+            cache.update(row_keys, row_values)
+
+    def __call__(self, x: mx.array, layout: Layout, caches: Sequence[KVCache], masks: Sequence[Mask]) -> mx.array:
+        """Block rows [T, hidden] to [T, hidden], over the contexts, which stay as they are."""
+        h = x + self.self_attn(self.input_layernorm(x), layout, caches, masks, remember=False)
+        return h + self.mlp(self.post_attention_layernorm(h))
+
+
+class DFlashLaguna(nn.Module):
+    """The speculator (`models.contract.Speculator`)."""
+
+    def __init__(
+        self,
+        config: SpeculatorConfig,
+        *,
+        embed: Callable[[mx.array], mx.array],
+        head: Callable[[mx.array], mx.array],
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self._vocabulary = Vocabulary(embed, head)
+        taps, hidden = len(config.target_layer_ids), config.hidden_size
+        self.aux_hidden_norms = [nn.RMSNorm(hidden, eps=config.eps) for _ in range(taps)]
+        self.fc = nn.Linear(taps * hidden, hidden, bias=False)
+        self.hidden_norm = nn.RMSNorm(hidden, eps=config.eps)
+        self.layers = [DraftBlock(config, index) for index in range(config.num_layers)]
+        self.norm = nn.RMSNorm(hidden, eps=config.eps)
+
+    @property
+    def block_size(self) -> int:
+        """Rows of the widest block, the anchor's included."""
+        return self.config.block_size
+
+    @property
+    def target_layer_ids(self) -> tuple[int, ...]:
+        """The target layers whose outputs it reads, 0-based."""
+        return self.config.target_layer_ids
+
+    def make_context(self) -> list[LayerCache]:
+        """An empty context for one session, one cache per draft layer."""
+        return [WindowCache(attention.window or 1) for attention in self.config.attention]
+
+    def fuse(self, taps: Sequence[mx.array]) -> mx.array:
+        """Tapped states, one [T, hidden] per tapped layer, to context rows [T, hidden].
+
+        Raises:
+            ValueError: another number of taps than `target_layer_ids` names.
+        """
+        if len(taps) != len(self.aux_hidden_norms):
+            raise ValueError(f"{len(taps)} taps; this speculator reads the layers {list(self.target_layer_ids)}")
+        normed = [norm(tap) for norm, tap in zip(self.aux_hidden_norms, taps, strict=True)]
+        return self.hidden_norm(self.fc(mx.concatenate(normed, axis=-1)))
+
+    def absorb(self, fused: mx.array, rows: Sequence[Row]) -> None:
+        """Append the context rows `fused` [T, hidden] of committed tokens to each row's context.
+
+        Of a row longer than the window only the end is projected: nothing later can see the rest.
+
+        Raises:
+            RowError: the rows do not fit the batch or the network.
+            CacheError: a cache that `make_context` did not make.
+        """
+        keep = max(attention.window or 1 for attention in self.config.attention) - 1
+        if any(row.stop - row.start > keep for row in rows):
+            fused, rows = _newest(fused, rows, keep)
+        layout = Layout.of(rows, fused.shape[0], self.config.num_layers)
+        for layer, caches in zip(self.layers, layout.caches, strict=True):
+            layer.absorb(fused, layout, caches)
+
+    def draft_block(self, anchors: mx.array, rows: Sequence[Row]) -> mx.array:
+        """One pass over all blocks: an anchor and `stop - start - 1` masks each; contexts are read, not changed.
+
+        Args:
+            anchors: [B] int32, the newest token of each row, at the position that follows its context.
+            rows: the blocks, each of 2 tokens or more.
+
+        Returns:
+            Logits [sum of (stop - start - 1), vocabulary] of the tokens that follow the anchors.
+
+        Raises:
+            RowError: the rows do not fit the network.
+            CacheError: a cache that `make_context` did not make.
+        """
+        total = rows[-1].stop
+        layout = Layout.of(rows, total, self.config.num_layers)
+        mask_row = len(rows)
+        order = [index if at == row.start else mask_row for index, row in enumerate(rows) for at in range(*_span(row))]
+        ids = mx.concatenate([anchors, mx.array([self.config.mask_token_id], dtype=anchors.dtype)])[mx.array(order)]
+        masks = {window: layout.masks(window) for window in {a.window for a in self.config.attention}}
+        x = self._vocabulary.embed(ids)
+        for layer, attention, caches in zip(self.layers, self.config.attention, layout.caches, strict=True):
+            x = layer(x, layout, caches, masks[attention.window])
+        drafts = x[1:] if mask_row == 1 else x[mx.array([at for at, source in enumerate(order) if source == mask_row])]
+        return self._vocabulary.head(self.norm(drafts))
+
+    def __call__(self, *_args: object, **_kwargs: object) -> Never:
+        """Always refuses.
+
+        Raises:
+            StandaloneSpeculatorError: a speculator has neither embedding nor head, and reads a target's states.
+        """
+        raise StandaloneSpeculatorError(
+            "a DFlash speculator is not a language model: it drafts blocks from a target's tapped states. "
+            "Load it beside its target and use fuse, absorb and draft_block"
+        )
+
+    def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
+        """Published tensor names to this network's: a fused `qkv_proj` becomes three; split ones pass as they are."""
+        weights = dict(weights)
+        for index, attention in enumerate(self.config.attention):
+            prefix = f"layers.{index}.self_attn"
+            queries, keys = attention.heads * attention.head_dim, attention.kv_heads * attention.head_dim
+            for suffix in ("weight", "scales", "biases"):
+                fused = weights.pop(f"{prefix}.qkv_proj.{suffix}", None)
+                if fused is None:
+                    continue
+                parts = mx.split(fused, [queries, queries + keys], axis=0)
+                for name, part in zip(("q_proj", "k_proj", "v_proj"), parts, strict=True):
+                    weights[f"{prefix}.{name}.{suffix}"] = part
+        return weights
+
+
+def _span(row: Row) -> tuple[int, int]:
+    return row.start, row.stop
+
+
+def _newest(fused: mx.array, rows: Sequence[Row], keep: int) -> tuple[mx.array, list[Row]]:
+    """The last `keep` tokens of each row, the others' positions passed over in its contexts."""
+    kept, parts, reached = [], [], 0
+    for row in rows:
+        dropped = max(0, row.stop - row.start - keep)
+        for cache in map(own, row.caches if dropped else ()):
+            if not isinstance(cache, WindowCache):
+                raise CacheError(f"a {type(cache).__name__} is not a context that make_context returned")
+            cache.skip(dropped)
+        parts.append(fused[row.start + dropped : row.stop])
+        length = row.stop - row.start - dropped
+        kept.append(Row(reached, reached + length, row.caches))
+        reached += length
+    return mx.concatenate(parts, axis=0), kept

@@ -1,0 +1,135 @@
+"""The Laguna target over flat rows: token ids in, logits and tapped layer outputs out.
+
+The numbers are those of mlx-lm's `models/laguna.py`, and so are the parameters' names.
+"""
+
+from collections.abc import Sequence
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from models.attention import Attention, Layout, Mask
+from models.cache import FullCache, KVCache, WindowCache
+from models.config import TargetConfig
+from models.contract import LayerCache, Output, Row
+from models.experts import Experts, FeedForward
+
+_PREFIX = "language_model."
+
+
+class Block(nn.Module):
+    """One layer: attention, then a dense or sparse feed-forward, each on its own norm of the residual stream."""
+
+    def __init__(self, config: TargetConfig, index: int) -> None:
+        super().__init__()
+        self.self_attn = Attention(config.attention[index])
+        if config.experts is not None and config.sparse[index]:
+            self.mlp = Experts(config.hidden_size, config.experts)
+        else:
+            self.mlp = FeedForward(config.hidden_size, config.intermediate_size)
+        self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.eps)
+        self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.eps)
+
+    def __call__(self, x: mx.array, layout: Layout, caches: Sequence[KVCache], masks: Sequence[Mask]) -> mx.array:
+        """[T, hidden] to [T, hidden]."""
+        h = x + self.self_attn(self.input_layernorm(x), layout, caches, masks)
+        return h + self.mlp(self.post_attention_layernorm(h))
+
+
+class Trunk(nn.Module):
+    """Embedding, blocks and final norm, under the names of the published tensors."""
+
+    def __init__(self, config: TargetConfig) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = [Block(config, index) for index in range(config.num_layers)]
+        self.norm = nn.RMSNorm(config.hidden_size, eps=config.eps)
+
+
+class Laguna(nn.Module):
+    """The target (`models.contract.Target`)."""
+
+    def __init__(self, config: TargetConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.model = Trunk(config)
+        if not config.tie_word_embeddings:
+            self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+
+    @property
+    def vocab_size(self) -> int:
+        """Width of the logits."""
+        return self.config.vocab_size
+
+    def make_caches(self, slack: int) -> list[LayerCache]:
+        """Empty caches, one per layer, that can give back up to `slack` tokens at any time."""
+        windows = [attention.window for attention in self.config.attention]
+        return [FullCache() if window is None else WindowCache(window, slack) for window in windows]
+
+    def __call__(
+        self, ids: mx.array, rows: Sequence[Row], *, taps: Sequence[int] = (), logit_rows: mx.array | None = None
+    ) -> Output:
+        """Run `ids` [T] (int32); `rows` cover 0..T in order.
+
+        Args:
+            ids: the tokens of all rows, side by side.
+            rows: whose tokens they are; the caches of each row take its tokens.
+            taps: layers whose outputs are wanted, 0-based.
+            logit_rows: flat rows [R] for the head (None: all T).
+
+        Returns:
+            Logits [R, vocabulary] and one [T, hidden] for each tap, in the parameters' dtype.
+
+        Raises:
+            RowError: the rows do not fit the batch or the network.
+            CacheError: a cache that `make_caches` did not make.
+        """
+        config = self.config
+        layout = Layout.of(rows, ids.shape[0], config.num_layers)
+        masks = {window: layout.masks(window) for window in {attention.window for attention in config.attention}}
+        h = self.model.embed_tokens(ids)
+        states: list[mx.array] = []
+        for layer, attention, caches in zip(self.model.layers, config.attention, layout.caches, strict=True):
+            h = layer(h, layout, caches, masks[attention.window])
+            states.append(h)
+        picked = h if logit_rows is None else h[logit_rows]
+        return Output(logits=self.head(self.model.norm(picked)), taps=tuple(states[tap] for tap in taps))
+
+    def embed(self, ids: mx.array) -> mx.array:
+        """Ids [T] to the residual stream [T, hidden]; a speculator borrows it."""
+        return self.model.embed_tokens(ids)
+
+    def head(self, x: mx.array) -> mx.array:
+        """Normed states [R, hidden] to logits [R, vocabulary]; a speculator borrows it."""
+        return self.model.embed_tokens.as_linear(x) if self.config.tie_word_embeddings else self.lm_head(x)
+
+    def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
+        """Published tensor names to this network's: no wrapper prefix, the router a linear layer, experts stacked."""
+        weights = {name.removeprefix(_PREFIX): value for name, value in weights.items()}
+        if self.config.tie_word_embeddings:
+            weights.pop("lm_head.weight", None)
+        for index in range(self.config.num_layers):
+            _rename_router(weights, f"model.layers.{index}.mlp")
+            if self.config.experts is not None and self.config.sparse[index]:
+                _stack_experts(weights, f"model.layers.{index}.mlp", self.config.experts.count)
+        return weights
+
+
+def _rename_router(weights: dict[str, mx.array], mlp: str) -> None:
+    """A bare router becomes the linear layer `gate.proj`, quantised or not; its bias leaves the experts' folder."""
+    for suffix in ("weight", "scales", "biases"):
+        if f"{mlp}.gate.{suffix}" in weights:
+            weights[f"{mlp}.gate.proj.{suffix}"] = weights.pop(f"{mlp}.gate.{suffix}")
+    if f"{mlp}.experts.e_score_correction_bias" in weights:
+        bias = weights.pop(f"{mlp}.experts.e_score_correction_bias")
+        weights[f"{mlp}.gate.e_score_correction_bias"] = bias
+
+
+def _stack_experts(weights: dict[str, mx.array], mlp: str, count: int) -> None:
+    """One tensor an expert becomes one [experts, out, in] a projection, for mlx-lm's SwitchGLU."""
+    for projection in ("gate_proj", "up_proj", "down_proj"):
+        for suffix in ("weight", "scales", "biases"):
+            names = [f"{mlp}.experts.{expert}.{projection}.{suffix}" for expert in range(count)]
+            if names[0] in weights:
+                stacked = mx.stack([weights.pop(name) for name in names])
+                weights[f"{mlp}.switch_mlp.{projection}.{suffix}"] = stacked
