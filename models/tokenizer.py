@@ -4,7 +4,6 @@ Built on `tokenizers` and Jinja alone: what a checkpoint's files say is what hap
 """
 
 import codecs
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 
 import tokenizers
 
+from models.config import read_json
 from models.messages import MessageError, TemplateError, for_template
 from models.template import ChatTemplate
 
@@ -25,7 +25,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class TokenizerError(ValueError):
-    """The checkpoint's tokenizer files are missing or say something we cannot honour."""
+    """The checkpoint's tokenizer files say something we cannot honour."""
 
 
 class TextDecoder:
@@ -64,17 +64,18 @@ class Tokenizer:
         """Read tokenizer.json, tokenizer_config.json, the template and the EOS ids of a checkpoint folder.
 
         Raises:
-            TokenizerError: a file is missing, the vocabulary is not byte-level, or nothing ends a turn.
+            ConfigError: a file is missing or holds no JSON object.
+            TokenizerError: the vocabulary is not byte-level, or nothing ends a turn.
             TemplateError: the chat template is missing or does not compile.
         """
-        decoder = _json(folder / "tokenizer.json").get("decoder")
+        decoder = read_json(folder / "tokenizer.json").get("decoder")
         if not _is_byte_level(decoder):
             raise TokenizerError(f"{folder}/tokenizer.json: the decoder must be ByteLevel, and it is {decoder}")
         encoder = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         # A length limit or a padding left in the file would change prompts in silence.
         encoder.no_truncation()
         encoder.no_padding()
-        config = _json(folder / "tokenizer_config.json")
+        config = read_json(folder / "tokenizer_config.json")
         specials = _special_tokens(config)
         vocabulary = encoder.get_vocab(with_added_tokens=True)
         return cls(
@@ -114,17 +115,6 @@ class Tokenizer:
         return TextDecoder(self._bytes_of)
 
 
-def _json(path: Path, *, required: bool = True) -> dict[str, Any]:
-    if not path.is_file():
-        if required:
-            raise TokenizerError(f"{path.name} is missing from {path.parent}")
-        return {}
-    value = json.loads(path.read_text("utf-8"))
-    if not isinstance(value, dict):
-        raise TokenizerError(f"{path} holds {type(value).__name__}, not an object")
-    return value
-
-
 def _is_byte_level(decoder: object) -> bool:
     match decoder:
         case {"type": "ByteLevel"}:
@@ -153,8 +143,8 @@ def _eos_ids(folder: Path, specials: Mapping[str, str], vocabulary: Mapping[str,
         TokenizerError: none does.
     """
     ids = {vocabulary[text] for text in (specials.get("eos_token", TURN_CLOSER), TURN_CLOSER) if text in vocabulary}
-    for name in ("generation_config.json", "config.json"):
-        match _json(folder / name, required=False).get("eos_token_id"):
+    for path in (folder / "generation_config.json", folder / "config.json"):
+        match read_json(path).get("eos_token_id") if path.is_file() else None:
             case int(id_):
                 ids.add(id_)
             case list(several):

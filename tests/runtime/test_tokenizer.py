@@ -9,6 +9,7 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.config_fields import ConfigError
 from models.tokenizer import TextDecoder, Tokenizer, TokenizerError
 from tests.runtime.checkpoint_files import MARKERS, SPECIALS, byte_level_bpe, write_json, write_tokenizer
 
@@ -128,14 +129,14 @@ def test_a_vocabulary_that_nothing_can_end_is_refused(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     folder = write_tokenizer(tmp_path)
     (folder / name).unlink()
-    with pytest.raises(TokenizerError, match=rf"{name} is missing from"):
+    with pytest.raises(ConfigError, match=rf"{name} is 'missing'"):
         Tokenizer.load(folder)
 
 
 def test_a_file_that_is_not_an_object_is_refused(tmp_path: Path) -> None:
     folder = write_tokenizer(tmp_path)
     (folder / "tokenizer_config.json").write_text("[]", "utf-8")
-    with pytest.raises(TokenizerError, match="holds list, not an object"):
+    with pytest.raises(ConfigError, match="must be one JSON object"):
         Tokenizer.load(folder)
 
 
