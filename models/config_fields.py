@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import log
 from typing import Any, Literal, Never, TypeVar
 
 Kind = Literal["full_attention", "sliding_attention"]
@@ -34,6 +35,11 @@ class RopeConfig:
     beta_fast: float = 32.0
     beta_slow: float = 1.0
     attention_factor: float | None = None
+
+    @property
+    def derived_factor(self) -> float:
+        """YaRN's scale of rotated queries and keys, 0.1 ln(factor) + 1; 1 for other kinds."""
+        return 0.1 * log(self.factor) + 1.0 if self.kind == "yarn" else 1.0
 
 
 @dataclass(frozen=True)

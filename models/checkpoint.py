@@ -1,0 +1,215 @@
+"""Finding a checkpoint, loading its network, and telling whether a target and a speculator belong together.
+
+The loader is mlx-lm's `load_model` with our classes: strict names, quantisation read off the tensors.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeVar
+
+import mlx.core as mx
+import mlx.nn as nn
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HFValidationError
+from mlx.utils import tree_map_with_path
+from mlx_lm.utils import load_model
+
+from models.config import SPECULATOR_ARCHITECTURE, SpeculatorConfig, TargetConfig, read_json
+from models.config_fields import Fields
+from models.dflash_laguna import DFlashLaguna
+from models.laguna import Laguna
+
+LOG = logging.getLogger(__name__)
+
+Network = TypeVar("Network", bound=nn.Module)
+
+EMBEDDED = "laguna-tiny"
+"""The name of the pair that comes with the package."""
+
+_PATTERNS = ["*.json", "*.jinja", "model*.safetensors"]
+_EXACT = ("e_score_correction_bias", "global_scale")
+"""Tensors with these endings are float32 at any run dtype: a choice between experts, a scale of a whole tensor."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be found, read or used."""
+
+
+class PairError(CheckpointError):
+    """A target and a speculator that do not belong together."""
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What `generation_config.json` asks for where a request does not; `top_k` 0 and `top_p` 1 mean off."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    eos_ids: frozenset[int] = frozenset()
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+def embedded_path() -> Path:
+    """The folder of the pair that comes with the package; its speculator lies in `speculator/`."""
+    return Path(str(files("models").joinpath("tiny")))
+
+
+def find_checkpoint(name: str) -> Path:
+    """The folder of a checkpoint: `laguna-tiny`, a path, or a hub id (fetched once, then read from its cache).
+
+    Raises:
+        CheckpointError: none of these.
+    """
+    if name == EMBEDDED:
+        return _with_config(embedded_path())
+    path = Path(name).expanduser()
+    if path.exists():
+        return _with_config(path)
+    if name.startswith((".", "/", "~")) or name.count("/") != 1:
+        raise CheckpointError(f"no checkpoint {name!r}: give {EMBEDDED!r}, an existing folder, or a hub id owner/name")
+    try:
+        return _with_config(Path(snapshot_download(name, allow_patterns=_PATTERNS)))
+    except (OSError, HFValidationError) as error:
+        raise CheckpointError(f"no checkpoint {name!r} here or on the hub: {error}") from error
+
+
+def find_speculator(folder: Path) -> Path | None:
+    """The speculator that lies beside a target, in its folder `speculator`."""
+    beside = folder / "speculator"
+    return beside if (beside / "config.json").is_file() else None
+
+
+def is_speculator(folder: Path) -> bool:
+    """Whether the folder holds a speculator; both kinds say model_type "laguna", so that is not asked."""
+    raw = read_json(folder / "config.json")
+    return "dflash_config" in raw or SPECULATOR_ARCHITECTURE in raw.get("architectures", ())
+
+
+def run_dtype() -> mx.Dtype:
+    """float32 on the CPU, where narrower kernels are wrong or missing; bfloat16 on a GPU, never float16."""
+    return mx.float32 if mx.default_device() == mx.Device(mx.cpu) else mx.bfloat16
+
+
+def load_target(folder: Path, dtype: mx.Dtype | None = None) -> Laguna:
+    """Load a target, evaluated whole, so that another thread may run it.
+
+    Args:
+        folder: `config.json` and `model*.safetensors`, in any of the layouts that `Laguna.sanitize` reads.
+        dtype: of the parameters; None: `run_dtype()`.
+
+    Raises:
+        ConfigError: a field of the configuration that will not do.
+        CheckpointError: weights that are missing, too many or of other shapes.
+    """
+    config = TargetConfig.from_path(folder)
+    _warn_of_attention_factor(config)
+    return _load(folder, Laguna, TargetConfig, dtype)
+
+
+def load_speculator(folder: Path, target: Laguna, dtype: mx.Dtype | None = None) -> DFlashLaguna:
+    """Load a speculator that borrows the embedding and the head of `target`, evaluated whole.
+
+    Raises:
+        ConfigError: a field of the configuration that will not do.
+        PairError: the two do not belong together.
+        CheckpointError: weights that are missing, too many or of other shapes.
+    """
+    check_pair(target.config, SpeculatorConfig.from_path(folder))
+
+    class Borrowing(DFlashLaguna):
+        def __init__(self, config: SpeculatorConfig) -> None:
+            super().__init__(config, embed=target.embed, head=target.head)
+
+    return _load(folder, Borrowing, SpeculatorConfig, dtype)
+
+
+def check_pair(target: TargetConfig, speculator: SpeculatorConfig) -> None:
+    """Compare the facts that both configurations state.
+
+    Raises:
+        PairError: the first one that differs, with both values.
+    """
+    facts = {
+        "hidden_size": (speculator.hidden_size, target.hidden_size),
+        "vocab_size": (speculator.vocab_size, target.vocab_size),
+        "dflash_config.num_target_layers": (speculator.num_target_layers, target.num_layers),
+    }
+    for name, (wanted, found) in facts.items():
+        if wanted != found:
+            raise PairError(f"this speculator is for another target: its {name} is {wanted}, the target has {found}")
+
+
+def read_generation(folder: Path) -> Generation:
+    """Sampling defaults and end-of-text ids: the union of `generation_config.json` and `config.json`.
+
+    Raises:
+        ConfigError: a file that is no JSON object, or a value that will not do.
+    """
+    config = Fields("config", read_json(folder / "config.json"))
+    stated = folder / "generation_config.json"
+    fields = Fields("generation config", read_json(stated) if stated.is_file() else {})
+    greedy = not fields.flag("do_sample", True)
+    return Generation(
+        temperature=0.0 if greedy else fields.number("temperature", 1.0, least=0.0),
+        top_k=fields.positive("top_k", 0, least=0),
+        top_p=fields.number("top_p", 1.0),
+        min_p=fields.number("min_p", 0.0, least=0.0),
+        eos_ids=_end_ids(config) | _end_ids(fields),
+        chat_template_kwargs=dict(fields.inside("default_chat_template_kwargs").raw)
+        if fields.get("default_chat_template_kwargs") is not None
+        else {},
+    )
+
+
+def _end_ids(fields: Fields) -> frozenset[int]:
+    """`eos_token_id`, which is one id or a list."""
+    if isinstance(fields.get("eos_token_id"), int):
+        return frozenset({fields.positive("eos_token_id", least=0)})
+    return frozenset(fields.integers("eos_token_id", default=()))
+
+
+def _with_config(folder: Path) -> Path:
+    if not (folder / "config.json").is_file():
+        raise CheckpointError(f"{folder} is not a checkpoint: it has no config.json")
+    return folder
+
+
+def _load(folder: Path, network: type[Network], settings: type, dtype: mx.Dtype | None) -> Network:
+    """mlx-lm's loader with our classes, then the run dtype, then every array evaluated."""
+    try:
+        model, _ = load_model(folder, lazy=True, get_model_classes=lambda config: (network, settings))
+    except (ValueError, FileNotFoundError) as error:
+        raise CheckpointError(f"{folder} cannot be loaded: {error}") from error
+    assert isinstance(model, network)
+    cast_parameters(model, dtype or run_dtype())
+    evaluate(model)
+    return model
+
+
+def cast_parameters(model: nn.Module, dtype: mx.Dtype) -> None:
+    """Give every floating parameter `dtype`; packed ones stay, and what decides between experts is float32."""
+
+    def cast(path: str, value: mx.array) -> mx.array:
+        if not mx.issubdtype(value.dtype, mx.floating):
+            return value
+        return value.astype(mx.float32 if path.endswith(_EXACT) else dtype)
+
+    model.update(tree_map_with_path(cast, model.parameters()))
+
+
+def evaluate(model: nn.Module) -> None:
+    """Evaluate every array of every module, also tables that are no parameters: a lazy one is bound to this thread."""
+    mx.eval([value for module in model.modules() for value in module.values() if isinstance(value, mx.array)])
+
+
+def _warn_of_attention_factor(config: TargetConfig) -> None:
+    """Files and serving stacks disagree about YaRN's factor; the derived one is used, and a difference is said."""
+    for rope in {attention.rope for attention in config.attention}:
+        stated = rope.attention_factor
+        if stated is not None and abs(stated - rope.derived_factor) > 1e-3:
+            LOG.warning("attention_factor is %s in the config; %.4f, derived, is used", stated, rope.derived_factor)
