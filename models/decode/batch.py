@@ -1,0 +1,310 @@
+"""One step for all sessions at once: prompt chunks beside blocks, one pass of each network, one host read."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import mlx.core as mx
+import numpy as np
+
+from models.contract import Speculator, Target
+from models.decode.session import InvalidRequest, Request, Session, Tapped
+from models.decode.speculate import Kept, Part, Round, absorb, keep, run
+from models.decode.width import Table, Wish, accept, candidates, decide, learn
+
+logger = logging.getLogger(__name__)
+
+LAZY_ROWS = 64
+"""A context takes up rows in batches of at least this many unless a draft needs them: plain rounds stay cheap."""
+CLEAR_EVERY = 256
+"""Rounds between returns of MLX's unused buffers to the system, as mlx-lm's loop does."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one step brought one session. An `error` ends it; it has no other end then."""
+
+    session: Session
+    ids: tuple[int, ...] = ()
+    finish: Literal["stop", "length"] | None = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class _Share:
+    """One session's part in a flight, and where its rows, drafts and drawn ids lie."""
+
+    session: Session
+    part: Part
+    draws: bool
+    row: int
+    draft: int
+    pick: int
+
+
+@dataclass(frozen=True)
+class _Flight:
+    """A round that was enqueued and not yet read."""
+
+    round: Round
+    shares: tuple[_Share, ...]
+    since: float
+    """It cannot have begun earlier than this (clock seconds)."""
+    decoding: bool
+    """No part of it is a prompt chunk."""
+
+    @property
+    def drafted(self) -> int:
+        return sum(share.part.drafts for share in self.shares)
+
+    @property
+    def rows(self) -> int:
+        return sum(share.part.rows for share in self.shares)
+
+
+def read_ids(packed: mx.array) -> list[int]:
+    """The one host read of a round: waits for the device. `packed` is int32 [n]."""
+    return np.asarray(packed).tolist()
+
+
+class Batch:
+    """All running sessions of one target. Not thread safe: one thread owns it and everything it makes.
+
+    Every step reads the device once. While it waits, the next round is already enqueued when nothing of it hangs on the
+    answer (plain rounds and prompt chunks: anchors are passed on unread); a row run for nothing is taken back.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        speculator: Speculator | None,
+        *,
+        prefill_chunk: int = 512,
+        prefill_chunk_beside: int = 128,
+        speculation_off: str = "no speculator is loaded",
+        read: Callable[[mx.array], list[int]] = read_ids,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`prefill_chunk` prompt rows a round when nobody decodes, `prefill_chunk_beside` when somebody does."""
+        if min(prefill_chunk, prefill_chunk_beside) < 1:
+            raise InvalidRequest("prefill_chunk", min(prefill_chunk, prefill_chunk_beside), "at least 1")
+        self._target, self._speculator, self._speculation_off = target, speculator, speculation_off
+        self._chunk, self._chunk_beside = prefill_chunk, prefill_chunk_beside
+        self._read, self._clock = read, clock
+        block = 1 if speculator is None else speculator.block_size
+        # A session that ends may have a whole block enqueued behind its last round.
+        self._slack, self._block = 2 * block, block
+        self._sessions: list[Session] = []
+        self._flight: _Flight | None = None
+        self._landed, self._rounds = 0.0, 0
+        self._table, self._latest_sort = Table(candidates(block)), ""
+
+    @property
+    def sessions(self) -> Sequence[Session]:
+        """Sessions that are not over, oldest first."""
+        return tuple(self._sessions)
+
+    def add(self, request: Request) -> Session:
+        """Take a request in; nothing runs before the next step.
+
+        Raises:
+            InvalidRequest: a prompt id is not in the target's vocabulary.
+        """
+        wrong = next((token for token in request.prompt if not 0 <= token < self._target.vocab_size), None)
+        if wrong is not None:
+            raise InvalidRequest("prompt", wrong, f"ids from 0 to {self._target.vocab_size - 1}")
+        session = Session(
+            request, acceptance=self._table.acceptance.handed_on(), speculation_off=self._why_never(request)
+        )
+        self._sessions.append(session)
+        return session
+
+    def cancel(self, session: Session) -> None:
+        """End a session now; its caches are let go at once, and a row that is under way for it is not looked at."""
+        if session.finish is None:
+            session.close("cancelled")
+        self._sessions = [other for other in self._sessions if other is not session]
+
+    def step(self) -> list[Update]:
+        """Run one round for every session and report what each got.
+
+        A round that raises is blamed on nobody yet: its sessions start over from their tokens, each in passes of its
+        own, until they are past that point; one that raises alone ends with the error.
+        """
+        updates: list[Update] = []
+        if any(len(session.emitted) < session.alone_until for session in self._sessions):
+            for session in self.sessions:
+                self._guarded([session], updates)
+        elif self._sessions:
+            self._guarded(self.sessions, updates)
+        return updates
+
+    def _guarded(self, sessions: Sequence[Session], updates: list[Update]) -> None:
+        try:
+            self._advance(sessions, updates)
+        except Exception as error:
+            # The boundary between requests: whatever one of them raises must not end the others.
+            logger.exception("a round of %d sessions raised", len(sessions))
+            self._flight = None
+            if len(sessions) == 1:
+                sessions[0].close(None)
+                self._sessions = [other for other in self._sessions if other is not sessions[0]]
+                updates.append(Update(sessions[0], error=error))
+                return
+            for session in self._sessions:
+                session.failures += 1
+                session.alone_until = len(session.emitted) + 2**session.failures - 1
+                session.open((), ())
+
+    def _advance(self, sessions: Sequence[Session], updates: list[Update]) -> None:
+        """Land the flight under way; before that, or at the latest after it, the next one starts."""
+        flight, self._flight = self._flight, None
+        if flight is None or not any(share.session.finish is None for share in flight.shares):
+            flight = self._launch(sessions, None, self._clock())
+        together = len(sessions) == len(self._sessions)
+        ahead = None
+        if flight is not None and not flight.drafted and together:
+            ahead = self._launch(sessions, flight, 0.0)
+        if flight is not None:
+            self._land(flight, updates)
+        if together:
+            self._flight = ahead or self._launch(self._sessions, None, self._landed)
+
+    def _launch(self, sessions: Sequence[Session], before: _Flight | None, since: float) -> _Flight | None:
+        """Enqueue a round; `before` is a flight without drafts whose draws are still unread."""
+        drawn = {} if before is None else {share.session: share.pick for share in before.shares if share.draws}
+        running = [s for s in sessions if s.finish is None and self._budget(s, drawn) > 0]
+        if not running:
+            return None
+        for session in running:
+            if not session.caches:
+                self._open(session)
+        parts, decoding = self._parts(running, drawn)
+        self._catch_up([s for s, part in parts if part.drafts and s.pending])
+        tapped = any(session.speculates for session, _ in parts)
+        carried = before.round.drawn if before is not None and any(p.source is not None for _, p in parts) else None
+        enqueued = run(self._target, self._speculator, [part for _, part in parts], carried=carried, tapped=tapped)
+        flight = _Flight(enqueued, tuple(_shares(parts, drawn)), since, decoding)
+        late = [share.session for share in flight.shares if self._fed(share, enqueued)]
+        self._catch_up(late)
+        mx.async_eval(enqueued.packed, *[array for s in late for cache in s.context for array in cache.arrays])
+        return flight
+
+    def _parts(self, running: Sequence[Session], drawn: dict[Session, int]) -> tuple[list[tuple[Session, Part]], bool]:
+        """Every session's rows for the next round, and whether all of them decode."""
+        todo = {s: s.length + (s in drawn) - s.fed for s in running}
+        decoding = [s for s in running if todo[s] == 1 and (s.emitted or s in drawn)]
+        rows = dict(zip(decoding, self._widths(decoding, drawn), strict=True))
+        left = self._chunk_beside if decoding else self._chunk
+        parts = []
+        for session in running:
+            drafts = rows[session] - 1 if session in rows else 0
+            count = 1 if session in rows else min(todo[session], left)
+            left -= 0 if session in rows else count
+            if count:
+                source = drawn.get(session)
+                ids = () if source is not None else session.tokens(session.fed, session.fed + count)
+                where = session.caches, session.context, session.request.sampling, session.fed
+                parts.append((session, Part(*where, ids=ids, source=source, drafts=drafts)))
+        return parts, len(decoding) == len(parts)
+
+    def _widths(self, sessions: Sequence[Session], drawn: dict[Session, int]) -> tuple[int, ...]:
+        wishes = [
+            Wish(
+                session.acceptance,
+                min(self._block, self._budget(session, drawn)) if session.speculates else 1,
+                self._block if session.request.speculation == "always" else None,
+            )
+            for session in sessions
+        ]
+        decision, self._table = decide(self._table, wishes)
+        for session in sessions:
+            if session.speculates and decision.plain_because is not None:
+                session.plain_because = decision.plain_because
+        return decision.rows
+
+    def _fed(self, share: _Share, enqueued: Round) -> bool:
+        """Note that a share's rows are on their way; true when its context should take up what waits."""
+        session = share.session
+        session.fed += share.part.rows
+        if session.speculates and not share.part.drafts:
+            session.pending.append(Tapped(enqueued.taps, share.row, share.row + share.part.rows))
+        return session.speculates and session.waiting_rows >= LAZY_ROWS
+
+    def _catch_up(self, sessions: Sequence[Session]) -> None:
+        if self._speculator is not None and sessions:
+            absorb(self._speculator, [(session.context, session.pending) for session in sessions])
+            for session in sessions:
+                session.pending = []
+
+    def _land(self, flight: _Flight, updates: list[Update]) -> None:
+        """Read what a flight drew and settle every session with it."""
+        ids = self._read(flight.round.packed)
+        now = self._clock()
+        self._measure(flight, now)
+        drafted = flight.drafted
+        for share in flight.shares:
+            session = share.session
+            if session.tally.started is None:
+                session.tally.started = max(flight.since, self._landed)
+            if session.finish is None and share.draws:
+                draft = ids[share.draft : share.draft + share.part.drafts]
+                drawn = ids[drafted + share.pick : drafted + share.pick + share.part.drafts + 1]
+                left = session.request.max_tokens - len(session.emitted)
+                kept = keep(draft, drawn, session.request.stop_ids, left)
+                self._settle(share, kept, flight.round, now)
+                updates.append(Update(session, kept.ids, kept.finish))
+        self._landed = now
+        self._sessions = [session for session in self._sessions if session.finish is None]
+        self._rounds += 1
+        if self._rounds % CLEAR_EVERY == 0:
+            mx.clear_cache()
+
+    def _settle(self, share: _Share, kept: Kept, landed: Round, now: float) -> None:
+        session, part = share.session, share.part
+        if part.drafts or kept.finish is not None:
+            session.take_back(part.position + part.known - 1 + kept.rows)
+        session.emitted += kept.ids
+        session.tally.latest = now
+        if session.tally.answered is None:
+            session.tally.answered = now
+        else:
+            session.tally.rounds += 1
+        if part.drafts:
+            session.tally.block(part.drafts, kept.accepted)
+            session.acceptance = session.acceptance.after(part.drafts, kept.agreed)
+            self._table = accept(self._table, part.drafts, kept.agreed)
+            session.pending.append(Tapped(landed.taps, share.row, share.row + kept.rows))
+        if kept.finish is not None:
+            session.close(kept.finish)
+
+    def _measure(self, flight: _Flight, now: float) -> None:
+        sort = ("block" if flight.drafted else "plain") if flight.decoding else "prefill"
+        if flight.decoding:
+            seconds = now - max(flight.since, self._landed)
+            steady = sort == self._latest_sort
+            self._table = learn(self._table, flight.rows, drafting=flight.drafted > 0, seconds=seconds, steady=steady)
+        self._latest_sort = sort
+
+    def _open(self, session: Session) -> None:
+        context = self._speculator.make_context() if self._speculator is not None and session.speculates else []
+        session.open(self._target.make_caches(self._slack), context)
+
+    def _budget(self, session: Session, drawn: dict[Session, int]) -> int:
+        return session.request.max_tokens - len(session.emitted) - (session in drawn)
+
+    def _why_never(self, request: Request) -> str | None:
+        if self._speculator is None:
+            return self._speculation_off
+        return "the request turned speculation off" if request.speculation == "off" else None
+
+
+def _shares(parts: Sequence[tuple[Session, Part]], drawn: dict[Session, int]) -> list[_Share]:
+    shares, row, draft, pick = [], 0, 0, 0
+    for session, part in parts:
+        draws = part.position + part.known == session.length + (session in drawn)
+        shares.append(_Share(session, part, draws, row, draft, pick))
+        row, draft, pick = row + part.rows, draft + part.drafts, pick + part.drafts + 1
+    return shares

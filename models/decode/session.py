@@ -1,0 +1,219 @@
+"""One request's timeline: what was asked, what was fed to the target, what came out of it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import mlx.core as mx
+
+from models.contract import LayerCache
+from models.decode.width import Acceptance
+
+Finish = Literal["stop", "length", "cancelled"]
+Speculation = Literal["auto", "always", "off"]
+
+SEED_RANGE = (-(2**63), 2**63 - 1)
+
+
+class InvalidRequest(ValueError):
+    """A request that cannot be decoded: the message names the field, its value and what would do."""
+
+    def __init__(self, field: str, value: object, wanted: str) -> None:
+        super().__init__(f"{field} is {value!r}, but it must be {wanted}")
+        self.field = field
+
+
+class EmptyPrompt(InvalidRequest):
+    """There is no token to start from."""
+
+    def __init__(self) -> None:
+        super().__init__("prompt", (), "at least one token")
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a request's ids are drawn. Filters apply in the order temperature, top-k, top-p, min-p.
+
+    Raises:
+        InvalidRequest: a value is out of its range.
+    """
+
+    temperature: float = 0.0
+    """0 draws the most likely id; above it, logits are divided by it."""
+    top_k: int = 0
+    """Only the k most likely ids stay; 0 is off."""
+    top_p: float = 1.0
+    """Only the smallest set of ids whose probability reaches p stays; 1 is off."""
+    min_p: float = 0.0
+    """Only ids at least this fraction as likely as the best stay; 0 is off."""
+    seed: int = 0
+    """A signed 64-bit number; with the position of a token it is all its randomness."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise InvalidRequest("temperature", self.temperature, "a finite number of at least 0")
+        if self.top_k < 0:
+            raise InvalidRequest("top_k", self.top_k, "at least 0 (0 is off)")
+        if not 0 <= self.top_p <= 1:
+            raise InvalidRequest("top_p", self.top_p, "between 0 and 1 (1 is off)")
+        if not 0 <= self.min_p <= 1:
+            raise InvalidRequest("min_p", self.min_p, "between 0 and 1 (0 is off)")
+        if not SEED_RANGE[0] <= self.seed <= SEED_RANGE[1]:
+            raise InvalidRequest("seed", self.seed, "a signed 64-bit integer")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one session is to decode.
+
+    Raises:
+        EmptyPrompt: the prompt has no token.
+        InvalidRequest: the budget is not positive.
+    """
+
+    prompt: tuple[int, ...]
+    sampling: Sampling
+    max_tokens: int
+    """How many ids may be emitted; a stop id is not emitted and not counted."""
+    stop_ids: frozenset[int]
+    speculation: Speculation = "auto"
+
+    def __post_init__(self) -> None:
+        if not self.prompt:
+            raise EmptyPrompt
+        if self.max_tokens < 1:
+            raise InvalidRequest("max_tokens", self.max_tokens, "at least 1")
+
+
+@dataclass(frozen=True)
+class Stats:
+    """A frozen snapshot of what a session cost and what speculation did for it. Times are wall seconds."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    rounds: int
+    """Target passes after the one that ended the prompt."""
+    drafted: int
+    accepted: int
+    """Drafted ids that were emitted."""
+    prefill_seconds: float
+    decode_seconds: float
+    cached_tokens: int
+    speculation_off: str | None
+    """Why nothing was drafted, or None when something was."""
+    drafted_by_depth: tuple[int, ...] = ()
+    accepted_by_depth: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tapped:
+    """Rows `start..stop` of one pass's taps ([T, hidden] each): committed, but not yet in the speculator's context."""
+
+    taps: tuple[mx.array, ...]
+    start: int
+    stop: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows wait."""
+        return self.stop - self.start
+
+
+@dataclass
+class Tally:
+    """What is counted while a session runs."""
+
+    rounds: int = 0
+    drafted: list[int] = field(default_factory=list)
+    accepted: list[int] = field(default_factory=list)
+    started: float | None = None
+    answered: float | None = None
+    latest: float = 0.0
+
+    def block(self, drafted: int, accepted: int) -> None:
+        """Count one block's drafts, depth by depth."""
+        missing = drafted - len(self.drafted)
+        self.drafted += [0] * missing
+        self.accepted += [0] * missing
+        for depth in range(drafted):
+            self.drafted[depth] += 1
+            self.accepted[depth] += depth < accepted
+
+
+class Session:
+    """One request being decoded. Only its batch changes it."""
+
+    def __init__(self, request: Request, *, acceptance: Acceptance, speculation_off: str | None) -> None:
+        self.request = request
+        self.finish: Finish | None = None
+        self.emitted: list[int] = []
+        self.fed = 0
+        """Tokens of the timeline (prompt, then emitted) that were sent to the target and not taken back."""
+        self.caches: Sequence[LayerCache] = ()
+        self.context: Sequence[LayerCache] = ()
+        self.pending: list[Tapped] = []
+        self.acceptance = acceptance
+        self.speculates = speculation_off is None
+        self.plain_because = speculation_off
+        self.tally = Tally()
+        self.failures = 0
+        self.alone_until = 0
+        """It shares no pass before this many ids are emitted (set when a shared pass failed)."""
+
+    @property
+    def stats(self) -> Stats:
+        """What was counted so far."""
+        tally, drafted = self.tally, sum(self.tally.drafted)
+        answered = tally.latest if tally.answered is None else tally.answered
+        return Stats(
+            prompt_tokens=len(self.request.prompt),
+            completion_tokens=len(self.emitted),
+            rounds=tally.rounds,
+            drafted=drafted,
+            accepted=sum(tally.accepted),
+            prefill_seconds=answered - tally.started if tally.started is not None else 0.0,
+            decode_seconds=tally.latest - answered,
+            cached_tokens=0,
+            speculation_off=None if drafted else self.plain_because or "the answer ended before anything was drafted",
+            drafted_by_depth=tuple(tally.drafted),
+            accepted_by_depth=tuple(tally.accepted),
+        )
+
+    @property
+    def length(self) -> int:
+        """Known tokens: the prompt's and the emitted."""
+        return len(self.request.prompt) + len(self.emitted)
+
+    @property
+    def waiting_rows(self) -> int:
+        """Committed rows that the speculator's context has not taken up."""
+        return sum(tapped.rows for tapped in self.pending)
+
+    def tokens(self, start: int, stop: int) -> tuple[int, ...]:
+        """The known tokens at the positions `start..stop`."""
+        prompt = self.request.prompt
+        answer = self.emitted[max(0, start - len(prompt)) : max(0, stop - len(prompt))]
+        return (*prompt[start:stop], *answer)
+
+    def open(self, caches: Sequence[LayerCache], context: Sequence[LayerCache]) -> None:
+        """Start over with empty caches; the text stays, since a draw depends on seed and position alone."""
+        self.caches, self.context = caches, context
+        self.pending, self.fed = [], 0
+
+    def take_back(self, position: int) -> None:
+        """Make the target forget everything from `position` on.
+
+        Raises:
+            CacheError: a cache no longer holds what that needs.
+        """
+        excess = self.fed - position
+        if excess:
+            for cache in self.caches:
+                cache.rollback(excess)
+            self.fed = position
+
+    def close(self, finish: Finish | None) -> None:
+        """End here: caches, context and waiting rows are let go."""
+        self.finish = finish
+        self.caches, self.context, self.pending = (), (), []

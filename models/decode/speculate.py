@@ -1,0 +1,176 @@
+"""One round: draft all blocks, verify all rows, draw one id a row; and what of it is kept."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import mlx.core as mx
+
+from models.contract import LayerCache, Row, Speculator, Target
+from models.decode.sampling import Noise, Pick, draw
+from models.decode.session import Sampling, Tapped
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What one session keeps of its rows in a round."""
+
+    ids: tuple[int, ...]
+    """Emitted: the agreed drafts and the target's own next id, up to a stop id or the budget."""
+    rows: int
+    """Rows (the anchor's first) that stay in the target's caches."""
+    agreed: int
+    """Drafts that the target would have written itself, wherever the text was cut."""
+    finish: Literal["stop", "length"] | None
+
+    @property
+    def accepted(self) -> int:
+        """Emitted ids that had been drafted."""
+        return min(self.agreed, len(self.ids))
+
+
+def agreed(draft: Sequence[int], drawn: Sequence[int]) -> int:
+    """How many drafted ids the target would have written itself."""
+    return next((i for i, (d, t) in enumerate(zip(draft, drawn, strict=False)) if d != t), len(draft))
+
+
+def keep(draft: Sequence[int], drawn: Sequence[int], stop_ids: frozenset[int], budget: int) -> Kept:
+    """Decide on one block: `drawn` has one id more than `draft`, and `budget` ids may still be emitted.
+
+    The row that drew the last kept id was fed the id before it, so as many rows stay as ids are drawn, and the stop
+    id itself is never fed.
+    """
+    count = agreed(draft, drawn)
+    written = drawn[: min(count + 1, budget)]
+    stop = next((i for i, token in enumerate(written) if token in stop_ids), None)
+    if stop is not None:
+        return Kept(tuple(written[:stop]), stop + 1, count, "stop")
+    return Kept(tuple(written), len(written), count, "length" if len(written) == budget else None)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One session's rows in a round: known ids, then drafts. Only the last known row and the drafts draw."""
+
+    caches: Sequence[LayerCache]
+    context: Sequence[LayerCache]
+    sampling: Sampling
+    position: int
+    """Where the first row stands in the timeline."""
+    ids: tuple[int, ...]
+    """A chunk of the prompt, or the anchor; empty when `source` has it."""
+    source: int | None = None
+    """The anchor is this element of what the round before drew, not yet read."""
+    drafts: int = 0
+
+    @property
+    def known(self) -> int:
+        """Rows whose ids are not drafted."""
+        return len(self.ids) if self.source is None else 1
+
+    @property
+    def rows(self) -> int:
+        """Target rows."""
+        return self.known + self.drafts
+
+    def picks(self) -> list[Pick]:
+        """What its rows draw: the ids at the positions after the last known row and after each draft."""
+        first = self.position + self.known
+        return [Pick(self.sampling, position) for position in range(first, first + self.drafts + 1)]
+
+
+@dataclass(frozen=True)
+class Round:
+    """One enqueued round; everything is lazy until `packed` is read."""
+
+    drawn: mx.array
+    """int32 [R]: the target's ids, drafts + 1 for each part in order."""
+    packed: mx.array
+    """int32 [D + R]: all drafts, then `drawn`: the one thing the host reads."""
+    taps: tuple[mx.array, ...]
+
+
+def run(
+    target: Target, speculator: Speculator | None, parts: Sequence[Part], *, carried: mx.array | None, tapped: bool
+) -> Round:
+    """Enqueue one round of all parts; `carried` [R'] int32 is what the round before drew, for anchors not yet read."""
+    picks = [part.picks() for part in parts]
+    wanted = [pick for part_picks in picks for pick in part_picks]
+    noise = Noise.of(wanted, target.vocab_size)
+    host = [token for part in parts for token in part.ids]
+    pool = [mx.array(host, dtype=mx.int32)] if host else []
+    pool += [] if carried is None else [carried]
+    places = _places(parts, len(host), sum(array.size for array in pool))
+    drafted = None
+    if speculator is not None and any(part.drafts for part in parts):
+        drafted = _draft(speculator, parts, pool, places, noise)
+        pool.append(drafted)
+    output = target(
+        _gather(pool, [place for own in places for place in own]),
+        _rows([(part.rows, part.caches) for part in parts]),
+        taps=speculator.target_layer_ids if tapped and speculator is not None else (),
+        logit_rows=_logit_rows(parts),
+    )
+    drawn = draw(output.logits, wanted, noise)
+    return Round(drawn, drawn if drafted is None else mx.concatenate([drafted, drawn]), output.taps)
+
+
+def absorb(speculator: Speculator, waiting: Sequence[tuple[Sequence[LayerCache], Sequence[Tapped]]]) -> None:
+    """Append the waiting rows of several sessions to their contexts, in one fused pass."""
+    pieces = [piece for _, own in waiting for piece in own]
+    layers = range(len(pieces[0].taps))
+    taps = [_joined([_cut(piece.taps[layer], piece) for piece in pieces]) for layer in layers]
+    rows = _rows([(sum(piece.rows for piece in own), context) for context, own in waiting])
+    speculator.absorb(speculator.fuse(taps), rows)
+
+
+def _draft(
+    speculator: Speculator, parts: Sequence[Part], pool: Sequence[mx.array], places: Sequence[list[int]], noise: Noise
+) -> mx.array:
+    blocks = [(part, own) for part, own in zip(parts, places, strict=True) if part.drafts]
+    anchors = _gather(pool, [own[0] for _, own in blocks])
+    logits = speculator.draft_block(anchors, _rows([(part.rows, part.context) for part, _ in blocks]))
+    return draw(logits, [pick for part, _ in blocks for pick in part.picks()[:-1]], noise)
+
+
+def _places(parts: Sequence[Part], carried_from: int, drafted_from: int) -> list[list[int]]:
+    """Where each part's ids lie in the pool of known, carried and drafted ids."""
+    places, known, drafted = [], 0, drafted_from
+    for part in parts:
+        own = [carried_from + part.source] if part.source is not None else list(range(known, known + len(part.ids)))
+        known += len(part.ids)
+        places.append([*own, *range(drafted, drafted + part.drafts)])
+        drafted += part.drafts
+    return places
+
+
+def _rows(spans: Sequence[tuple[int, Sequence[LayerCache]]]) -> list[Row]:
+    rows, start = [], 0
+    for count, caches in spans:
+        rows.append(Row(start, start + count, caches))
+        start += count
+    return rows
+
+
+def _logit_rows(parts: Sequence[Part]) -> mx.array | None:
+    """The flat rows that draw, or None when all do."""
+    if all(part.known == 1 for part in parts):
+        return None
+    wanted, start = [], 0
+    for part in parts:
+        wanted += range(start + part.known - 1, start + part.rows)
+        start += part.rows
+    return mx.array(wanted)
+
+
+def _gather(pool: Sequence[mx.array], places: list[int]) -> mx.array:
+    joined = _joined(pool)
+    return joined if places == list(range(joined.size)) else joined[mx.array(places)]
+
+
+def _joined(arrays: Sequence[mx.array]) -> mx.array:
+    return arrays[0] if len(arrays) == 1 else mx.concatenate(list(arrays))
+
+
+def _cut(tap: mx.array, piece: Tapped) -> mx.array:
+    return tap if piece.rows == tap.shape[0] else tap[piece.start : piece.stop]
