@@ -52,7 +52,7 @@ class Tokenizer:
     """One checkpoint's vocabulary and chat template. Safe to use from any thread."""
 
     eos_ids: frozenset[int]
-    """Ids that end a turn: those of generation_config.json, config.json, the tokenizer and the template, together."""
+    """Ids that end a turn: those of both configs, the tokenizer and the template; any of them alone is incomplete."""
     vocab_size: int
     """One more than the highest id that has a token; the network's head may be wider."""
     _encoder: tokenizers.Tokenizer
@@ -60,8 +60,12 @@ class Tokenizer:
     _template: ChatTemplate
 
     @classmethod
-    def load(cls, folder: Path) -> "Tokenizer":
-        """Read tokenizer.json, tokenizer_config.json, the template and the EOS ids of a checkpoint folder.
+    def load(cls, folder: Path, *, eos_ids: Iterable[int] = ()) -> "Tokenizer":
+        """Read tokenizer.json, tokenizer_config.json and the template of a checkpoint folder.
+
+        Args:
+            folder: the checkpoint's.
+            eos_ids: those that its other files name (`models.checkpoint.read_generation`).
 
         Raises:
             ConfigError: a file is missing or holds no JSON object.
@@ -78,8 +82,11 @@ class Tokenizer:
         config = read_json(folder / "tokenizer_config.json")
         specials = _special_tokens(config)
         vocabulary = encoder.get_vocab(with_added_tokens=True)
+        ends = _turn_ends(specials, vocabulary) | set(eos_ids)
+        if not ends:
+            raise TokenizerError(f"nothing in {folder} says which token ends a turn: no eos_token_id, no {TURN_CLOSER}")
         return cls(
-            eos_ids=_eos_ids(folder, specials, vocabulary),
+            eos_ids=frozenset(ends),
             vocab_size=max(vocabulary.values()) + 1,
             _encoder=encoder,
             _bytes_of=_byte_table(encoder),
@@ -136,22 +143,9 @@ def _special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
     return tokens
 
 
-def _eos_ids(folder: Path, specials: Mapping[str, str], vocabulary: Mapping[str, int]) -> frozenset[int]:
-    """Every id that one of the checkpoint's files calls the end; each of them alone is known to be incomplete.
-
-    Raises:
-        TokenizerError: none does.
-    """
-    ids = {vocabulary[text] for text in (specials.get("eos_token", TURN_CLOSER), TURN_CLOSER) if text in vocabulary}
-    for path in (folder / "generation_config.json", folder / "config.json"):
-        match read_json(path).get("eos_token_id") if path.is_file() else None:
-            case int(id_):
-                ids.add(id_)
-            case list(several):
-                ids.update(several)
-    if not ids:
-        raise TokenizerError(f"nothing in {folder} says which token ends a turn: no eos_token_id, no {TURN_CLOSER}")
-    return frozenset(ids)
+def _turn_ends(specials: Mapping[str, str], vocabulary: Mapping[str, int]) -> set[int]:
+    """The tokenizer's own EOS and the template's turn closer, as far as they are single tokens."""
+    return {vocabulary[text] for text in (specials.get("eos_token", TURN_CLOSER), TURN_CLOSER) if text in vocabulary}
 
 
 def _byte_table(encoder: tokenizers.Tokenizer) -> dict[int, bytes]:

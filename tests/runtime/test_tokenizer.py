@@ -106,10 +106,8 @@ def test_a_length_limit_in_the_file_does_not_cut_prompts(tmp_path: Path) -> None
 
 
 def test_eos_ids_are_the_union_of_all_that_name_one(tmp_path: Path) -> None:
-    folder = write_tokenizer(tmp_path)
-    write_json(folder / "generation_config.json", {"eos_token_id": [7, 8]})
-    write_json(folder / "config.json", {"eos_token_id": 9})
-    assert Tokenizer.load(folder).eos_ids == {7, 8, 9, VOCABULARY["〈|EOS|〉"], VOCABULARY["</assistant>"]}
+    tokenizer = Tokenizer.load(write_tokenizer(tmp_path, eos_token="〈|PAD|〉"), eos_ids=[7, 8])
+    assert tokenizer.eos_ids == {7, 8, VOCABULARY["〈|PAD|〉"], VOCABULARY["</assistant>"]}
 
 
 def test_eos_ids_need_no_config(one_line: Tokenizer) -> None:

@@ -1,0 +1,96 @@
+"""Target, speculator and tokenizer of one checkpoint, loaded together on the thread that will run them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from models.checkpoint import (
+    EMBEDDED,
+    CheckpointError,
+    Generation,
+    find_checkpoint,
+    find_speculator,
+    is_speculator,
+    load_speculator,
+    load_target,
+    read_generation,
+)
+from models.contract import Speculator, Target
+from models.decode.batch import Batch
+from models.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Everything that answers. Its arrays belong to the thread that called `load_runtime`."""
+
+    model_id: str
+    target: Target
+    speculator: Speculator | None
+    speculation_off: str | None
+    """Why there is no speculator; None when there is one."""
+    tokenizer: Tokenizer
+    context_length: int
+    """Prompt and answer together, in tokens."""
+    sampling_defaults: Generation
+    """`temperature`, `top_k`, `top_p` and `min_p` for requests that do not say."""
+    default_chat_template_kwargs: Mapping[str, Any]
+    """What the checkpoint wants its template told when the request says nothing, such as `enable_thinking`."""
+
+    def batch(self, *, prefill_chunk: int = 512) -> Batch:
+        """An empty batch over these networks."""
+        why_none = self.speculation_off or ""
+        return Batch(self.target, self.speculator, prefill_chunk=prefill_chunk, speculation_off=why_none)
+
+
+def load_runtime(model: str | None = None, speculator: str = "auto") -> Runtime:
+    """Load a checkpoint and the speculator that goes with it; call it on the thread that will run and free them.
+
+    Args:
+        model: a folder, a hub id, or None for the pair that comes with the project.
+        speculator: a folder or hub id; "none" for plain decoding; "auto" for the one in the checkpoint's folder
+            `speculator`, and plain decoding where there is none.
+
+    Raises:
+        CheckpointError: one of the two cannot be found or read, or they do not belong together.
+        ConfigError: a configuration holds a value that cannot be honoured.
+        TokenizerError: the vocabulary cannot be used.
+        TemplateError: the chat template is missing or does not compile.
+    """
+    name = EMBEDDED if model is None else model
+    folder = find_checkpoint(name)
+    if is_speculator(folder):
+        raise CheckpointError(f"{name} is a speculator: name its target with --model and this one with --speculator")
+    generation = read_generation(folder)
+    tokenizer = Tokenizer.load(folder, eos_ids=generation.eos_ids)
+    target = load_target(folder)
+    if tokenizer.vocab_size > target.vocab_size:
+        raise CheckpointError(f"{name}: {tokenizer.vocab_size} tokens, but the network knows only {target.vocab_size}")
+    drafts, why_none = _speculator_folder(folder, speculator)
+    return Runtime(
+        model_id=_model_id(name, folder),
+        target=target,
+        speculator=None if drafts is None else load_speculator(drafts, target),
+        speculation_off=why_none,
+        tokenizer=tokenizer,
+        context_length=target.config.max_position_embeddings,
+        sampling_defaults=generation,
+        default_chat_template_kwargs=generation.chat_template_kwargs or {},
+    )
+
+
+def _speculator_folder(target: Path, wanted: str) -> tuple[Path | None, str | None]:
+    """The speculator's folder, or the reason why there is none."""
+    match wanted:
+        case "none":
+            return None, "the server runs without a speculator"
+        case "auto":
+            found = find_speculator(target)
+            return found, None if found else "the checkpoint has no speculator beside it"
+    return find_checkpoint(wanted), None
+
+
+def _model_id(name: str, folder: Path) -> str:
+    """What clients call the model: a hub id as it is, a folder by its own name."""
+    return folder.resolve().name if name != EMBEDDED and Path(name).expanduser().exists() else name

@@ -1,0 +1,126 @@
+"""A checkpoint folder made into something that answers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from models.checkpoint import CheckpointError, PairError
+from models.config_fields import ConfigError
+from models.decode.session import Request, Sampling, Speculation
+from models.runtime import Runtime, load_runtime
+from tests.models.tiny_checkpoint import write_pair
+from tests.runtime.checkpoint_files import byte_level_bpe, write_json, write_tokenizer
+
+VOCABULARY = byte_level_bpe().get_vocab(with_added_tokens=True)
+WIDTH = 384
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _streams() -> Iterator[None]:
+    yield
+    mx.clear_streams()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random pair with the made-up tokenizer, in a folder of the checkpoint's name."""
+    folder = tmp_path_factory.mktemp("models") / "Laguna-Random"
+    sizes = {"vocab_size": WIDTH, "draft_vocab_size": WIDTH}
+    write_pair(folder, speculator=sizes, max_position_embeddings=640, vocab_size=WIDTH)
+    return write_tokenizer(folder)
+
+
+@pytest.fixture(scope="module")
+def runtime(folder: Path) -> Runtime:
+    return load_runtime(str(folder))
+
+
+def answer(runtime: Runtime, speculation: Speculation) -> tuple[int, ...]:
+    prompt = tuple(runtime.tokenizer.encode(runtime.tokenizer.render([{"role": "user", "content": "hi"}])))
+    batch = runtime.batch(prefill_chunk=16)
+    batch.add(Request(prompt, Sampling(temperature=1.0, seed=5), 24, runtime.tokenizer.eos_ids, speculation))
+    ids: list[int] = []
+    while batch.sessions:
+        for update in batch.step():
+            assert update.error is None
+            ids += update.ids
+    return tuple(ids)
+
+
+def test_a_folder_is_called_by_its_own_name(runtime: Runtime) -> None:
+    assert runtime.model_id == "Laguna-Random"
+
+
+def test_everything_a_checkpoint_says_is_at_hand(runtime: Runtime) -> None:
+    assert runtime.speculator is not None
+    assert runtime.speculation_off is None
+    assert (runtime.target.vocab_size, runtime.speculator.block_size, runtime.context_length) == (WIDTH, 8, 640)
+    assert runtime.tokenizer.eos_ids >= {2, 24, VOCABULARY["</assistant>"]}
+    defaults = runtime.sampling_defaults
+    assert (defaults.temperature, defaults.top_k, defaults.top_p, defaults.min_p) == (1.0, 20, 1.0, 0.0)
+    assert runtime.default_chat_template_kwargs == {}
+
+
+def test_it_answers_the_same_with_and_without_its_speculator(folder: Path, runtime: Runtime) -> None:
+    plain = load_runtime(str(folder), "none")
+    assert plain.speculator is None
+    assert plain.speculation_off == "the server runs without a speculator"
+    assert answer(runtime, "always") == answer(runtime, "off") == answer(plain, "auto")
+
+
+def test_a_speculator_may_lie_anywhere(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "alone").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / "alone" / name).symlink_to(folder / "speculator" / name)
+    assert load_runtime(str(folder), str(tmp_path / "alone")).speculator is not None
+
+
+def test_without_a_speculator_beside_it_the_reason_is_told(tmp_path: Path) -> None:
+    write_pair(tmp_path, vocab_size=WIDTH)
+    write_tokenizer(tmp_path)
+    (tmp_path / "speculator" / "config.json").unlink()
+    runtime = load_runtime(str(tmp_path))
+    assert runtime.speculator is None
+    assert runtime.speculation_off == "the checkpoint has no speculator beside it"
+
+
+def test_a_speculator_of_another_target_is_refused(tmp_path: Path, folder: Path) -> None:
+    write_pair(tmp_path)
+    with pytest.raises(PairError, match="vocab_size"):
+        load_runtime(str(folder), str(tmp_path / "speculator"))
+
+
+def test_a_speculator_is_not_taken_for_a_model(folder: Path) -> None:
+    with pytest.raises(CheckpointError, match="is a speculator"):
+        load_runtime(str(folder / "speculator"))
+
+
+def test_a_vocabulary_wider_than_the_network_is_refused(tmp_path: Path) -> None:
+    write_pair(tmp_path)
+    write_tokenizer(tmp_path)
+    with pytest.raises(CheckpointError, match=f"{len(VOCABULARY)} tokens, but the network knows only 97"):
+        load_runtime(str(tmp_path))
+
+
+def test_what_the_template_is_told_by_default_comes_from_the_checkpoint(tmp_path: Path) -> None:
+    write_pair(tmp_path, vocab_size=WIDTH)
+    write_tokenizer(tmp_path)
+    write_json(tmp_path / "generation_config.json", {"default_chat_template_kwargs": {"enable_thinking": True}})
+    runtime = load_runtime(str(tmp_path), "none")
+    assert runtime.default_chat_template_kwargs == {"enable_thinking": True}
+    assert (runtime.sampling_defaults.temperature, runtime.sampling_defaults.top_k) == (1.0, 0)
+
+
+def test_a_sampling_default_that_cannot_be_honoured_is_refused(tmp_path: Path) -> None:
+    write_pair(tmp_path, vocab_size=WIDTH)
+    write_tokenizer(tmp_path)
+    write_json(tmp_path / "generation_config.json", {"temperature": "hot"})
+    with pytest.raises(ConfigError, match="temperature is 'hot'"):
+        load_runtime(str(tmp_path), "none")
+
+
+def test_a_name_that_is_no_checkpoint_is_refused() -> None:
+    with pytest.raises(CheckpointError, match="no checkpoint"):
+        load_runtime("/nowhere/at/all")
