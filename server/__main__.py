@@ -1,0 +1,5 @@
+"""`python -m server` is `laguna`."""
+
+from server.cli import main
+
+main()

@@ -1,0 +1,52 @@
+"""The model list: one model, and every name it answers to."""
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from server.engine import Engine
+from server.errors import UnknownModel
+from server.served import Model
+
+
+def known(engine: Engine, name: str | None) -> Model:
+    """The served model, if that is what `name` means; no name means it too.
+
+    Raises:
+        UnknownModel: another one is asked for.
+        ModelLoading, EngineDead, ServerStopping: there is none at the moment.
+    """
+    model = engine.model
+    if name is not None and name.rstrip("/") not in model.names:
+        raise UnknownModel(name)
+    return model
+
+
+def card(model: Model) -> dict[str, Any]:
+    """OpenAI's model object, with the context length under the names that clients look for."""
+    return {
+        "id": model.id,
+        "object": "model",
+        "created": model.created,
+        "owned_by": "laguna-server",
+        "context_length": model.context_length,
+        "max_model_len": model.context_length,
+        "meta": {"n_ctx": model.context_length},
+    }
+
+
+def routes(engine: Engine) -> APIRouter:
+    """`/models` and `/models/{id}`; an id may hold slashes."""
+    router = APIRouter()
+
+    @router.get("/models")
+    async def models() -> dict[str, Any]:
+        """The one model served."""
+        return {"object": "list", "data": [card(engine.model)]}
+
+    @router.get("/models/{name:path}")
+    async def model(name: str) -> dict[str, Any]:
+        """The model, under any of its names."""
+        return card(known(engine, name))
+
+    return router

@@ -1,0 +1,48 @@
+"""Health and readiness, for whoever watches over the server."""
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+from fastapi.responses import JSONResponse
+
+from server.engine import Engine
+from server.settings import Settings
+
+
+def routes(engine: Engine, settings: Settings) -> APIRouter:
+    """`/health` is 503 only when waiting does not help; `/ready` whenever a request would be refused."""
+    router = APIRouter()
+
+    @router.get("/health")
+    async def health() -> Response:
+        """How the engine is."""
+        now = engine.health
+        return JSONResponse(
+            {
+                "status": "ok" if now.state == "ready" else now.state,
+                "reason": now.reason,
+                "running": now.running,
+                "waiting": now.waiting,
+                "last_step_age_seconds": now.step_age,
+                "step_under_way_seconds": now.step_seconds,
+                "speculation": _speculation(engine, settings),
+            },
+            status_code=503 if now.state in ("dead", "stopped") else 200,
+        )
+
+    @router.get("/ready")
+    async def ready() -> dict[str, Any]:
+        """Whether a request would be taken; a refusal says why not."""
+        return {"status": "ready", "model": engine.model.id}
+
+    return router
+
+
+def _speculation(engine: Engine, settings: Settings) -> dict[str, str | None]:
+    """What requests that do not say get, and why, where it is not what was set."""
+    if engine.health.state != "ready":
+        return {"mode": settings.speculation, "off": None}
+    off = engine.model.speculation_off
+    if off is None and settings.speculation == "off":
+        off = "turned off by the settings"
+    return {"mode": settings.speculation if off is None else "off", "off": off}

@@ -1,0 +1,75 @@
+"""Frames of server-sent events: what each dialect's stream has in common."""
+
+import json
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+import anyio
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.types import Receive, Scope, Send
+
+from server.errors import InternalError, Refusal
+from server.generation import Generation
+from server.settings import Settings
+
+log = logging.getLogger(__name__)
+
+DONE = b"data: [DONE]\n\n"
+
+
+def compact(value: object) -> str:
+    """JSON in ASCII without spaces: some clients split lines at U+2028 and its like, which ASCII never holds."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def data(text: str) -> bytes:
+    """One event without a name."""
+    return f"data: {text}\n\n".encode()
+
+
+def _keep_alive() -> ServerSentEvent:
+    # A comment is the one form that no client takes for an event.
+    return ServerSentEvent(comment="keep-alive", sep="\n")
+
+
+class EventStream(EventSourceResponse):
+    """A generation, streamed. Its slot is freed when the response ends, in whatever way."""
+
+    def __init__(self, frames: AsyncGenerator[bytes], generation: Generation, settings: Settings) -> None:
+        self._generation = generation
+        self._stopping = anyio.Event()
+        super().__init__(
+            frames,
+            ping=settings.keep_alive,
+            sep="\n",
+            ping_message_factory=_keep_alive,
+            data_sender_callable=self._tell_reader,
+            shutdown_event=self._stopping,
+            shutdown_grace_period=settings.shutdown_grace,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the response. The frames may never be asked for at all, so closing is not left to them."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._generation.close()
+
+    async def _tell_reader(self) -> None:
+        await self._stopping.wait()
+        self._generation.stop()
+
+
+async def guarded(frames: AsyncGenerator[bytes], on_error: Callable[[Refusal], bytes]) -> AsyncGenerator[bytes]:
+    """The frames, and after a failure one that says so: a stream that is only cut looks like a whole answer."""
+    try:
+        async with aclosing(frames):
+            async for frame in frames:
+                yield frame
+    except Refusal as refusal:
+        yield on_error(refusal)
+    # The last place that can still tell the client of a fault of ours.
+    except Exception:
+        log.exception("a stream failed")
+        yield on_error(InternalError())

@@ -1,0 +1,119 @@
+"""Bytes to a checked request, and whatever goes wrong on the way as a named refusal."""
+
+import json
+import re
+from typing import Any, NoReturn, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from server.errors import (
+    BodyTooLarge,
+    InvalidType,
+    InvalidValue,
+    MissingParameter,
+    Refusal,
+    UnreadableBody,
+    UnsupportedMediaType,
+)
+
+_JSON_TYPE = re.compile(r"application/([\w.-]+\+)?json\s*(;|$)", re.IGNORECASE)
+
+
+class Wire(BaseModel):
+    """Base of everything a client may send: no lax conversions, no NaN, and unknown fields are not looked at."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+Asked = TypeVar("Asked", bound=Wire)
+
+
+async def json_object(request: Request, limit: int) -> dict[str, Any]:
+    """The body as a JSON object of at most `limit` bytes.
+
+    Raises:
+        UnsupportedMediaType: the content type is not JSON (a web page of another origin can send only such).
+        BodyTooLarge, UnreadableBody: what it says.
+    """
+    if not _JSON_TYPE.match(request.headers.get("content-type", "")):
+        raise UnsupportedMediaType("Send the body as JSON, with the header 'Content-Type: application/json'.")
+    return parsed(await _body(request, limit))
+
+
+async def _body(request: Request, limit: int) -> bytes:
+    refusal = BodyTooLarge(f"The request body is larger than {limit} bytes.")
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
+        raise refusal
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > limit:
+            raise refusal
+    return bytes(body)
+
+
+def parsed(body: bytes) -> dict[str, Any]:
+    """The JSON object in `body`; NaN and the infinities, which Python would let pass, are not JSON.
+
+    Raises:
+        UnreadableBody: not JSON, not UTF-8, nested too deeply, or not an object.
+    """
+    try:
+        value = json.loads(body, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        where = f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise UnreadableBody(f"We could not parse the JSON body of your request: {where}.") from error
+    if not isinstance(value, dict):
+        raise UnreadableBody(f"The JSON body of your request must be an object, not {json_kind(value)}.")
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+def json_kind(value: object) -> str:
+    """What JSON calls this value."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "an array"
+    return "an object"
+
+
+def checked(schema: type[Asked], body: dict[str, Any]) -> Asked:
+    """`body` as `schema`.
+
+    Raises:
+        MissingParameter, InvalidType, InvalidValue: the first field that is wrong, by its path.
+    """
+    try:
+        return schema.model_validate(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        raise _refusal(first) from error
+
+
+def _refusal(fault: ErrorDetails) -> Refusal:
+    param = path(fault["loc"])
+    kind = fault["type"]
+    if kind == "missing":
+        return MissingParameter(f"Missing required parameter: '{param}'.", param=param)
+    named: type[Refusal] = InvalidType if kind.endswith("_type") else InvalidValue
+    what = "type" if named is InvalidType else "value"
+    return named(f"Invalid {what} for '{param}': {fault['msg']}.", param=param)
+
+
+def path(loc: tuple[int | str, ...]) -> str:
+    """A place in the body as its clients write it, such as `messages[0].content[1].type`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc).removeprefix(".")

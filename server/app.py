@@ -1,0 +1,83 @@
+"""Putting the parts together: routes, error answers, and the engine's life inside the application's."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from server.api import catalog, ops
+from server.api.chat import route as chat
+from server.api.wire import path
+from server.engine import Engine
+from server.errors import (
+    InternalError,
+    InvalidValue,
+    Refusal,
+    UnknownRoute,
+    UnreadableBody,
+    WrongMethod,
+    clipped,
+    envelope,
+    headers,
+    verdict,
+)
+from server.settings import Settings
+
+
+def create_app(engine: Engine, settings: Settings) -> FastAPI:
+    """The application. Its start begins to load the model, its end waits until the engine's thread is gone."""
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncGenerator[None]:
+        await engine.start()
+        try:
+            yield
+        finally:
+            await engine.stop()
+
+    app = FastAPI(title="laguna-server", lifespan=life, docs_url=None, redoc_url=None, redirect_slashes=False)
+    for prefix in ("/v1", ""):
+        app.include_router(chat.routes(engine, settings), prefix=prefix)
+        app.include_router(catalog.routes(engine), prefix=prefix)
+    app.include_router(ops.routes(engine, settings))
+    app.add_exception_handler(Refusal, _refused)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _crashed)
+    return app
+
+
+def _answer(refusal: Refusal, extra: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse(envelope(refusal), verdict(refusal).status, headers(refusal) | (extra or {}))
+
+
+async def _refused(_: Request, refusal: Exception) -> JSONResponse:
+    assert isinstance(refusal, Refusal)
+    return _answer(refusal)
+
+
+async def _http_error(request: Request, error: Exception) -> JSONResponse:
+    """What the router itself refuses: no such URL, or not with this method."""
+    assert isinstance(error, HTTPException)
+    place = f"{request.method} {clipped(request.url.path, 200)}"
+    match error.status_code:
+        case 404:
+            return _answer(UnknownRoute(f"Invalid URL ({place})."))
+        case 405:
+            return _answer(WrongMethod(f"Not allowed ({place})."), dict(error.headers or {}))
+    return _answer(UnreadableBody(f"The request could not be read ({place})."))
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    param = path(first["loc"][1:])
+    return _answer(InvalidValue(f"Invalid value for '{param}': {first['msg']}.", param=param))
+
+
+async def _crashed(_: Request, __: Exception) -> JSONResponse:
+    """A fault of ours: the traceback is in uvicorn's log, and nothing of it in the answer."""
+    return _answer(InternalError())

@@ -1,0 +1,123 @@
+"""What the engine needs of a loaded pair: the face of `models.runtime.Runtime`, which tests script."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from models.decode.batch import Update
+from models.decode.session import Request, Session
+
+
+class TextDecoder(Protocol):
+    """Ids to whole characters, for one answer."""
+
+    def push(self, ids: Iterable[int]) -> str:
+        """The text that these ids complete."""
+        ...
+
+    def finish(self) -> str:
+        """What is left of a character that was never completed."""
+        ...
+
+
+class Tokenizer(Protocol):
+    """Messages to ids and back. It is used outside the engine's thread, so it holds no array."""
+
+    @property
+    def eos_ids(self) -> frozenset[int]:
+        """Ids that end a turn."""
+        ...
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        **template_kwargs: object,
+    ) -> str:
+        """The prompt text, up to where the assistant speaks."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a rendered prompt."""
+        ...
+
+    def decoder(self) -> TextDecoder:
+        """A fresh decoder."""
+        ...
+
+
+class Batch(Protocol):
+    """The decoding loop, one round at a time."""
+
+    def add(self, request: Request) -> Session:
+        """Take a request up; nothing runs yet."""
+        ...
+
+    def cancel(self, session: Session) -> None:
+        """Drop a session before the next step."""
+        ...
+
+    def step(self) -> Sequence[Update]:
+        """One round for every session."""
+        ...
+
+
+class SamplingDefaults(Protocol):
+    """How to draw where a request does not say."""
+
+    @property
+    def temperature(self) -> float:
+        """0 draws the most likely id."""
+        ...
+
+    @property
+    def top_k(self) -> int:
+        """0 is off."""
+        ...
+
+    @property
+    def top_p(self) -> float:
+        """1 is off."""
+        ...
+
+    @property
+    def min_p(self) -> float:
+        """0 is off."""
+        ...
+
+
+class Pair(Protocol):
+    """Target, speculator and tokenizer, loaded."""
+
+    @property
+    def model_id(self) -> str:
+        """The id in the model list."""
+        ...
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Text to ids and back."""
+        ...
+
+    @property
+    def context_length(self) -> int:
+        """Prompt and answer together, in tokens."""
+        ...
+
+    @property
+    def speculation_off(self) -> str | None:
+        """Why there is no speculator; None when there is one."""
+        ...
+
+    @property
+    def sampling_defaults(self) -> SamplingDefaults:
+        """The checkpoint's own."""
+        ...
+
+    @property
+    def default_chat_template_kwargs(self) -> Mapping[str, Any]:
+        """What the template is told when a request says nothing."""
+        ...
+
+    def batch(self, *, prefill_chunk: int) -> Batch:
+        """An empty batch."""
+        ...

@@ -1,0 +1,57 @@
+"""The command `laguna`. What is heavy is imported only by the sub-command that needs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args
+
+import click
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+
+class ServeCommand(click.Command):
+    """A command whose flags are the settings, read from them only when somebody asks for this command."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """One option for each setting, then click's own."""
+        from server.settings import Settings
+
+        return [_option(name, field) for name, field in Settings.model_fields.items()] + super().get_params(ctx)
+
+
+def _option(name: str, field: FieldInfo) -> click.Option:
+    choices = [choice for choice in get_args(field.annotation) if isinstance(choice, str)]
+    default = "" if field.default is None else f"  [default: {field.default}]"
+    return click.Option(
+        [f"--{name.replace('_', '-')}", name],
+        help=f"{field.description}{default}",
+        metavar="|".join(choices) or "VALUE",
+    )
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="laguna-server")
+def main() -> None:
+    """A local OpenAI-compatible server for Laguna models with the DFlash block speculator."""
+
+
+@main.command(cls=ServeCommand)
+def serve(**given: str | None) -> None:
+    """Serve a model over HTTP.
+
+    Every option can be set in the environment too, as LAGUNA_<NAME>; the command line wins.
+    """
+    from pydantic import ValidationError
+
+    from server.settings import Settings
+
+    try:
+        settings = Settings.model_validate({name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise click.UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+    from server.serving import serve_forever
+
+    raise SystemExit(serve_forever(settings))

@@ -1,0 +1,198 @@
+"""The one thread that loads, runs and frees every array, and the line in front of it."""
+
+import asyncio
+import gc
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import mlx.core as mx
+
+from models.decode.session import Request, Sampling
+from server.backend import Pair
+from server.errors import EngineDead, ModelLoading, QueueFull, Refusal, ServerStopping
+from server.rounds import News, Pulse, Rounds
+from server.served import Model, served
+from server.settings import Settings
+from server.ticket import Line, Ticket
+from server.turn import Speculation, Wishes
+
+log = logging.getLogger(__name__)
+
+State = Literal["loading", "ready", "dead", "stopped"]
+
+
+@dataclass(frozen=True)
+class Health:
+    """How the engine is, at one moment."""
+
+    state: State
+    reason: str | None
+    running: int
+    waiting: int
+    step_age: float | None
+    """Seconds since the last round ended; None before the first."""
+    step_seconds: float | None
+    """How long the round under way has taken so far; None when there is none."""
+
+
+class Engine:
+    """Loads a pair on its own thread and decodes what is submitted. Every method belongs to one event loop."""
+
+    def __init__(
+        self,
+        load: Callable[[], Pair],
+        settings: Settings,
+        *,
+        on_load_failure: Callable[[], None] | None = None,
+    ) -> None:
+        self._load = load
+        self._settings = settings
+        self._on_load_failure = on_load_failure
+        self._line = Line()
+        self._live: set[Ticket] = set()
+        self._state: State = "loading"
+        self._reason: str | None = None
+        self._model: Model | None = None
+        self._pulse = Pulse()
+        self._thread = threading.Thread(target=self._main, name="engine")
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def start(self) -> None:
+        """Begin to load, on the engine's own thread; returns at once."""
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Fail what is left, by name, and wait until the thread has freed its arrays and ended."""
+        self._fail_all(ServerStopping())
+        if self._state != "dead":
+            self._state = "stopped"
+        self._line.close()
+        await asyncio.to_thread(self._thread.join)
+
+    @property
+    def model(self) -> Model:
+        """The loaded model.
+
+        Raises:
+            ModelLoading, EngineDead, ServerStopping: there is none to answer with.
+        """
+        match self._state:
+            case "loading":
+                raise ModelLoading
+            case "dead":
+                raise EngineDead(self._reason or "unknown")
+            case "stopped":
+                raise ServerStopping
+            case "ready":
+                assert self._model is not None
+                return self._model
+
+    @property
+    def health(self) -> Health:
+        """For whoever watches over the server."""
+        began, ended, now = self._pulse.began, self._pulse.ended, time.monotonic()
+        waiting = len(self._line)
+        return Health(
+            state=self._state,
+            reason=self._reason,
+            running=max(0, len(self._live) - waiting),
+            waiting=waiting,
+            step_age=None if ended is None else now - ended,
+            step_seconds=None if began is None else now - began,
+        )
+
+    def submit(self, prompt: Sequence[int], wishes: Wishes, max_tokens: int, speculation: Speculation | None) -> Ticket:
+        """Queue a request.
+
+        Raises:
+            QueueFull: too many wait already.
+            ModelLoading, EngineDead, ServerStopping: it could never be answered.
+        """
+        model = self.model
+        if len(self._live) >= self._settings.concurrency + self._settings.queue:
+            raise QueueFull(waiting=self._settings.queue)
+        ticket = Ticket(
+            Request(
+                prompt=tuple(prompt),
+                sampling=_sampling(wishes, model.sampling),
+                max_tokens=max_tokens,
+                stop_ids=model.tokenizer.eos_ids,
+                speculation=speculation or self._settings.speculation,
+            )
+        )
+        self._live.add(ticket)
+        self._line.join(ticket)
+        return ticket
+
+    def release(self, ticket: Ticket) -> None:
+        """Its answer is not wanted any more, or is over: the slot is free before the next round."""
+        ticket.cancelled = True
+        self._live.discard(ticket)
+        self._line.leave(ticket)
+
+    def abort(self, ticket: Ticket) -> None:
+        """End one request because the server stops; its reader is told."""
+        ticket.deliver(ServerStopping())
+
+    def _main(self) -> None:
+        """The thread. Nothing of it outlives it: arrays are dropped here, then MLX's streams."""
+        try:
+            self._serve()
+        except Exception as error:
+            log.exception("the engine thread died")
+            self._call(self._die, type(error).__name__)
+        finally:
+            gc.collect()
+            mx.clear_streams()
+
+    def _serve(self) -> None:
+        pair = self._load()
+        self._call(self._ready, served(pair, self._settings))
+        places, chunk = self._settings.concurrency, self._settings.prefill_chunk
+        Rounds(pair, self._line, self._pulse, self._post, places=places, chunk=chunk).run()
+
+    def _post(self, news: Sequence[News]) -> None:
+        """One hop to the loop for a whole round."""
+        self._call(self._deliver, news)
+
+    def _call(self, function: Callable[..., None], *arguments: object) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(function, *arguments)
+
+    def _deliver(self, news: Sequence[News]) -> None:
+        for ticket, item in news:
+            ticket.deliver(item)
+
+    def _ready(self, model: Model) -> None:
+        if self._state == "loading":
+            self._model = model
+            self._state = "ready"
+
+    def _die(self, reason: str) -> None:
+        loading = self._state == "loading"
+        self._state, self._reason = "dead", reason
+        self._fail_all(EngineDead(reason))
+        if loading and self._on_load_failure is not None:
+            self._on_load_failure()
+
+    def _fail_all(self, refusal: Refusal) -> None:
+        for ticket in list(self._live):
+            ticket.deliver(refusal)
+            self.release(ticket)
+
+
+def _sampling(wishes: Wishes, defaults: Sampling) -> Sampling:
+    """The client's wishes over the checkpoint's; without a seed, a fresh one."""
+    return Sampling(
+        temperature=defaults.temperature if wishes.temperature is None else wishes.temperature,
+        top_k=defaults.top_k if wishes.top_k is None else wishes.top_k,
+        top_p=defaults.top_p if wishes.top_p is None else wishes.top_p,
+        min_p=defaults.min_p if wishes.min_p is None else wishes.min_p,
+        seed=secrets.randbits(63) if wishes.seed is None else wishes.seed,
+    )

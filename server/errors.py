@@ -1,0 +1,197 @@
+"""Every refusal by name, and in one table which status, type and code it is on the wire."""
+
+from dataclasses import dataclass
+from typing import Any
+
+MESSAGE_LIMIT = 600
+"""Longest error message sent, in characters: part of it may come from the request."""
+PARAM_LIMIT = 120
+
+
+class Refusal(Exception):
+    """Base of everything the server says no with; raise one of the names below."""
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+
+
+class UnreadableBody(Refusal):
+    """The body is not a JSON object."""
+
+
+class UnsupportedMediaType(Refusal):
+    """The body does not call itself JSON."""
+
+
+class BodyTooLarge(Refusal):
+    """The body is longer than the server reads."""
+
+
+class MissingParameter(Refusal):
+    """A required field is absent."""
+
+
+class InvalidType(Refusal):
+    """A field holds the wrong kind of JSON value."""
+
+
+class InvalidValue(Refusal):
+    """A field holds a value outside what the API allows."""
+
+
+class UnsupportedParameter(Refusal):
+    """A field of the API that would change the answer and is not honoured."""
+
+
+class ParameterConflict(Refusal):
+    """Two fields that cannot both be set."""
+
+
+class UnknownModel(Refusal):
+    """Another model than the one served."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"The model `{clipped(model, 100)}` does not exist or you do not have access to it.", param="model"
+        )
+
+
+class UnknownRoute(Refusal):
+    """No such URL."""
+
+
+class WrongMethod(Refusal):
+    """The URL exists, but not for this method."""
+
+
+class PromptTooLong(Refusal):
+    """The rendered prompt leaves no room for an answer. Agents read both numbers out of this very sentence."""
+
+    def __init__(self, *, tokens: int, limit: int) -> None:
+        super().__init__(
+            f"This model's maximum context length is {limit} tokens. However, your messages resulted in {tokens} "
+            "tokens. Please reduce the length of the messages.",
+            param="messages",
+        )
+
+
+class UnrenderablePrompt(Refusal):
+    """The chat template cannot show this conversation."""
+
+
+class QueueFull(Refusal):
+    """As many requests as may wait are waiting."""
+
+    def __init__(self, *, waiting: int) -> None:
+        super().__init__(f"The server is busy: {waiting} requests are waiting already. Please retry shortly.")
+
+
+class ModelLoading(Refusal):
+    """The model is not loaded yet."""
+
+    def __init__(self) -> None:
+        super().__init__("The model is still loading. Please retry shortly.")
+
+
+class ServerStopping(Refusal):
+    """The server was told to stop."""
+
+    def __init__(self) -> None:
+        super().__init__("The server is shutting down.")
+
+
+class EngineDead(Refusal):
+    """The thread that decodes has ended; only a restart helps."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The engine has stopped ({reason}). The server must be restarted.")
+
+
+class GenerationFailed(Refusal):
+    """This request alone failed while it was decoded."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The request failed while it was generated: {reason}")
+
+
+class ClientGone(Refusal):
+    """The client hung up before its answer was whole; nobody reads this."""
+
+    def __init__(self) -> None:
+        super().__init__("The client closed the connection.")
+
+
+class InternalError(Refusal):
+    """A fault of the server's own; its details are in the log, not in the answer."""
+
+    def __init__(self) -> None:
+        super().__init__("The server had an internal error while it processed the request.")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How one kind of refusal looks on the wire."""
+
+    status: int
+    type: str
+    code: str | None
+    retry_after: int | None = None
+    """Seconds after which another try is worth it."""
+    final: bool = False
+    """Clients retry a 5xx by themselves; with this they are told not to."""
+
+
+VERDICTS: dict[type[Refusal], Verdict] = {
+    UnreadableBody: Verdict(400, "invalid_request_error", None),
+    MissingParameter: Verdict(400, "invalid_request_error", "missing_required_parameter"),
+    InvalidType: Verdict(400, "invalid_request_error", "invalid_type"),
+    InvalidValue: Verdict(400, "invalid_request_error", "invalid_value"),
+    UnsupportedParameter: Verdict(400, "invalid_request_error", "unsupported_parameter"),
+    ParameterConflict: Verdict(400, "invalid_request_error", "invalid_parameter_combination"),
+    PromptTooLong: Verdict(400, "invalid_request_error", "context_length_exceeded"),
+    UnrenderablePrompt: Verdict(400, "invalid_request_error", "invalid_prompt"),
+    UnknownModel: Verdict(404, "invalid_request_error", "model_not_found"),
+    UnknownRoute: Verdict(404, "invalid_request_error", "unknown_url"),
+    WrongMethod: Verdict(405, "invalid_request_error", "method_not_allowed"),
+    BodyTooLarge: Verdict(413, "invalid_request_error", "request_too_large"),
+    UnsupportedMediaType: Verdict(415, "invalid_request_error", "unsupported_media_type"),
+    QueueFull: Verdict(429, "rate_limit_error", "queue_full", retry_after=1),
+    ClientGone: Verdict(499, "invalid_request_error", "client_closed_request"),
+    InternalError: Verdict(500, "server_error", "internal_error", final=True),
+    GenerationFailed: Verdict(500, "server_error", "generation_failed", final=True),
+    ModelLoading: Verdict(503, "server_error", "model_loading", retry_after=1),
+    ServerStopping: Verdict(503, "server_error", "server_stopping", retry_after=5),
+    EngineDead: Verdict(503, "server_error", "engine_dead", final=True),
+}
+
+
+def verdict(refusal: Refusal) -> Verdict:
+    """The refusal's row of the table."""
+    return VERDICTS[type(refusal)]
+
+
+def envelope(refusal: Refusal) -> dict[str, Any]:
+    """OpenAI's error object with all four keys, bounded in size."""
+    row = verdict(refusal)
+    return {
+        "error": {
+            "message": clipped(refusal.message, MESSAGE_LIMIT),
+            "type": row.type,
+            "param": None if refusal.param is None else clipped(refusal.param, PARAM_LIMIT),
+            "code": row.code,
+        }
+    }
+
+
+def headers(refusal: Refusal) -> dict[str, str]:
+    """What the SDKs read to decide on another try."""
+    row = verdict(refusal)
+    wait = {} if row.retry_after is None else {"retry-after": str(row.retry_after)}
+    return wait | ({"x-should-retry": "false"} if row.final else {})
+
+
+def clipped(text: str, limit: int) -> str:
+    """The text, cut with an ellipsis where it is longer than `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

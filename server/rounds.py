@@ -1,0 +1,131 @@
+"""The thread's side of the engine: who is in the batch, one round after another, and who hears of it."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from models.decode.batch import Update
+from models.decode.session import InvalidRequest, Session
+from server.backend import Batch, Pair
+from server.errors import GenerationFailed, Refusal
+from server.ticket import Line, Progress, Ticket
+
+log = logging.getLogger(__name__)
+
+News = tuple[Ticket, Progress | Refusal]
+
+PATIENCE = 3
+"""So many rounds may fail one after another, each with a fresh batch, before the thread gives up."""
+
+
+@dataclass
+class Pulse:
+    """When rounds begin and end, in monotonic seconds: written by the thread, read by whoever asks after its health."""
+
+    began: float | None = None
+    """None while no round is under way."""
+    ended: float | None = None
+    """None before the first round's end."""
+
+
+class Rounds:
+    """The batch and the tickets in it. Made, used and dropped on the engine's thread."""
+
+    def __init__(
+        self,
+        pair: Pair,
+        line: Line,
+        pulse: Pulse,
+        post: Callable[[Sequence[News]], None],
+        *,
+        places: int,
+        chunk: int,
+    ) -> None:
+        self._pair = pair
+        self._line = line
+        self._pulse = pulse
+        self._post = post
+        self._places = places
+        self._chunk = chunk
+        self._batch: Batch = pair.batch(prefill_chunk=chunk)
+        self._running: list[tuple[Ticket, Session]] = []
+        self._failed_rounds = 0
+
+    def run(self) -> None:
+        """Rounds until the line is closed.
+
+        Raises:
+            Exception: what the batch raised, when several fresh ones did in a row.
+        """
+        while not self._line.closed:
+            self._let_go()
+            self._admit()
+            if self._running:
+                self._round()
+            else:
+                self._line.wait()
+
+    def _let_go(self) -> None:
+        """Drop the sessions of cancelled tickets: what a vanished client held is free before the next round."""
+        for ticket, session in self._running:
+            if ticket.cancelled:
+                self._batch.cancel(session)
+        self._running = [(ticket, session) for ticket, session in self._running if not ticket.cancelled]
+
+    def _admit(self) -> None:
+        while len(self._running) < self._places:
+            ticket = self._line.take()
+            if ticket is None:
+                return
+            if not ticket.cancelled:
+                self._take_up(ticket)
+
+    def _take_up(self, ticket: Ticket) -> None:
+        try:
+            self._running.append((ticket, self._batch.add(ticket.request)))
+        except InvalidRequest as error:
+            log.error("a request cannot be decoded: %s", error)
+            self._post([(ticket, _failure(error))])
+
+    def _round(self) -> None:
+        self._pulse.began = time.monotonic()
+        # The batch reports one session's failure in its update; what it raises concerns all of them.
+        try:
+            updates = self._batch.step()
+        except Exception as error:
+            self._failed_rounds += 1
+            if self._failed_rounds >= PATIENCE:
+                raise
+            self._start_over(error)
+            return
+        self._failed_rounds = 0
+        self._beat()
+        owners = {id(session): ticket for ticket, session in self._running}
+        over = {id(update.session) for update in updates if update.finish or update.error}
+        self._running = [(ticket, session) for ticket, session in self._running if id(session) not in over]
+        self._post([(owners[id(update.session)], _news(update)) for update in updates])
+
+    def _beat(self) -> None:
+        self._pulse.began, self._pulse.ended = None, time.monotonic()
+
+    def _start_over(self, error: Exception) -> None:
+        """A batch that raised is in an unknown state: its requests fail, and the next ones get a fresh batch."""
+        self._beat()
+        log.error("a round failed for all %d running requests", len(self._running), exc_info=error)
+        failed = [(ticket, _failure(error)) for ticket, _ in self._running]
+        self._running = []
+        self._batch = self._pair.batch(prefill_chunk=self._chunk)
+        self._post(failed)
+
+
+def _news(update: Update) -> Progress | Refusal:
+    if update.error is not None:
+        log.error("a request failed", exc_info=update.error)
+        return _failure(update.error)
+    return Progress(update.ids, update.finish, update.session.stats)
+
+
+def _failure(error: Exception) -> GenerationFailed:
+    """The name of the error alone: its traceback holds arrays, and its text may hold paths."""
+    return GenerationFailed(type(error).__name__)

@@ -1,0 +1,46 @@
+"""What the event loop knows of the loaded pair: names, numbers and the tokenizer, no array."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from models.decode.session import Sampling
+from server.backend import Pair, Tokenizer
+from server.settings import Settings
+
+
+@dataclass(frozen=True)
+class Model:
+    """The one model served."""
+
+    id: str
+    names: frozenset[str]
+    """Every spelling that a request may use for it."""
+    created: int
+    """Unix seconds when it was loaded."""
+    tokenizer: Tokenizer
+    context_length: int
+    """Prompt and answer together, in tokens."""
+    sampling: Sampling
+    """For requests that do not say."""
+    template_kwargs: Mapping[str, Any]
+    speculation_off: str | None
+    """Why nothing can be drafted, or None."""
+
+
+def served(pair: Pair, settings: Settings) -> Model:
+    """The facts about a loaded pair, narrowed by the settings."""
+    asked = pair.context_length if settings.context_length is None else settings.context_length
+    defaults = pair.sampling_defaults
+    spellings = {pair.model_id} if settings.model is None else {pair.model_id, settings.model.rstrip("/")}
+    return Model(
+        id=pair.model_id,
+        names=frozenset(spellings | {name.rpartition("/")[2] for name in spellings}),
+        created=int(time.time()),
+        tokenizer=pair.tokenizer,
+        context_length=min(asked, pair.context_length),
+        sampling=Sampling(defaults.temperature, defaults.top_k, defaults.top_p, defaults.min_p),
+        template_kwargs=pair.default_chat_template_kwargs,
+        speculation_off=pair.speculation_off,
+    )

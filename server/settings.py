@@ -1,0 +1,35 @@
+"""Every knob of the server, its default and its flag; nothing else reads the environment."""
+
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+ReasoningField = Literal["reasoning_content", "reasoning", "both"]
+
+
+class Settings(BaseSettings):
+    """A value comes from the command line, else from `LAGUNA_<NAME>` in the environment, else from here."""
+
+    model_config = SettingsConfigDict(env_prefix="LAGUNA_", frozen=True, extra="forbid")
+
+    model: str | None = Field(None, description="Checkpoint: a folder or a hub id. Without it, the embedded pair.")
+    speculator: str = Field("auto", description="DFlash speculator: a folder, a hub id, 'auto' or 'none'.")
+    speculation: Literal["auto", "always", "off"] = Field(
+        "auto", description="How eagerly to draft, for requests that do not say."
+    )
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    concurrency: int = Field(8, ge=1, description="Requests that are decoded side by side.")
+    queue: int = Field(64, ge=0, description="Requests that may wait for a place; more are refused.")
+    prefill_chunk: int = Field(512, ge=1, description="Prompt tokens read in one round, beside the others' blocks.")
+    context_length: int | None = Field(
+        None, ge=2, description="Longest prompt and answer together, in tokens. Without it, the checkpoint's own."
+    )
+    max_body_mib: int = Field(8, ge=1, description="Largest request body, in MiB.")
+    keep_alive: float = Field(10.0, gt=0, description="Seconds between the comments that keep a stream open.")
+    shutdown_grace: float = Field(2.0, ge=0, description="Seconds that open streams get to end when the server stops.")
+    reasoning_field: ReasoningField = Field(
+        "reasoning_content", description="The name under which reasoning is sent: one of the two in use, or both."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")

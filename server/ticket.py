@@ -1,0 +1,89 @@
+"""One request's place on both sides of the engine's thread, and the line it waits in."""
+
+import asyncio
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import Literal
+
+from models.decode.session import Request, Stats
+from server.errors import Refusal
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What one round brought: plain numbers, the only thing that leaves the thread."""
+
+    ids: tuple[int, ...]
+    finish: Literal["stop", "length"] | None
+    stats: Stats
+
+
+class Ticket:
+    """A request on its way through. The loop's side reads its mail; the thread's side reads `cancelled`."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.cancelled = False
+        self._mail: asyncio.Queue[Progress | Refusal] = asyncio.Queue()
+
+    def deliver(self, news: Progress | Refusal) -> None:
+        """Called on the event loop only."""
+        self._mail.put_nowait(news)
+
+    async def next(self) -> Progress:
+        """The next round's news.
+
+        Raises:
+            Refusal: the request failed, by name.
+        """
+        match await self._mail.get():
+            case Refusal() as refusal:
+                raise refusal
+            case progress:
+                return progress
+
+
+class Line:
+    """Tickets that wait for a place in the batch, first come first served; safe from both sides."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Ticket] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the thread should end."""
+        return self._closed
+
+    def join(self, ticket: Ticket) -> None:
+        """Wait at the end."""
+        with self._changed:
+            self._waiting.append(ticket)
+            self._changed.notify()
+
+    def leave(self, ticket: Ticket) -> None:
+        """Stop waiting; a ticket that was taken already is not there any more."""
+        with self._changed:
+            if ticket in self._waiting:
+                self._waiting.remove(ticket)
+
+    def take(self) -> Ticket | None:
+        """The first one, or None."""
+        with self._changed:
+            return self._waiting.popleft() if self._waiting else None
+
+    def wait(self) -> None:
+        """Sleep until somebody waits or the line is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed)
+
+    def close(self) -> None:
+        """Tell the thread to end."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()

@@ -1,0 +1,36 @@
+"""One request for an answer, in no vendor's dialect."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Speculation = Literal["auto", "always", "off"]
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """How to draw; None leaves it to the checkpoint (a seed to chance)."""
+
+    temperature: float | None = None
+    top_k: int | None = None
+    """0 is off."""
+    top_p: float | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    """A signed 64-bit number."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the model is to answer, and within which bounds."""
+
+    messages: tuple[Mapping[str, Any], ...]
+    """Role, content, tool_calls, tool_call_id and reasoning_content, as a chat template names them."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """The tools that may be called in this turn; none when the client wants no call."""
+    wishes: Wishes = Wishes()
+    stops: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    """At most so many tokens; None is up to the end of the context."""
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    speculation: Speculation | None = None
