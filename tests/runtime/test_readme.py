@@ -1,0 +1,45 @@
+"""The README tells the truth about commands, flags and fields."""
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from server.api.chat.schema import ONLY, ChatRequest
+from server.cli import main, serve
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+COMMANDS = [
+    "uv run laguna serve",
+    "uv run --extra test pytest",
+    'python3 -m venv .venv && .venv/bin/pip install -e ".[test]" && .venv/bin/laguna serve',
+    'python3 -m venv .venv && .venv/bin/pip install -e ".[test]" && .venv/bin/pytest',
+]
+
+
+def row(title: str) -> set[str]:
+    """The names in backticks in one row of the table of fields."""
+    line = next(line for line in README.splitlines() if line.startswith(f"| {title} |"))
+    return set(re.findall(r"`([a-z_]+)`", line))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_set_up_commands_are_one_line_each(command: str) -> None:
+    assert f"`{command}`" in README
+
+
+def test_every_flag_it_names_exists() -> None:
+    assert main.commands["serve"] is serve
+    flags = {flag for option in serve.get_params(click.Context(serve)) for flag in option.opts}
+    shown = set(re.findall(r"laguna serve (--[a-z-]+)|(?<=`)(--spec[a-z-]+)", README))
+    assert {flag for pair in shown for flag in pair if flag} <= flags
+
+
+def test_every_honoured_field_is_listed_as_honoured() -> None:
+    assert ChatRequest.model_fields.keys() <= row("honoured")
+
+
+def test_every_refused_field_is_listed_as_refused() -> None:
+    assert ONLY.keys() <= row("refused, unless at its default")
