@@ -1,0 +1,102 @@
+"""Everything that can happen while Laguna speaks, as frozen values: a stream renders them, an answer is their fold."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """Text the model wrote while thinking."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Text the model wrote to the user."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallStart:
+    """A call begins. `index` counts the calls of a turn from 0; `name` is whole and said once."""
+
+    index: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallArguments:
+    """A further part of the JSON text of a call's arguments."""
+
+    index: int
+    fragment: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnd:
+    """The call is complete: its fragments, joined, are one JSON object. A call without this end must never be run."""
+
+    index: int
+
+
+Piece = Reasoning | Content | CallStart | CallArguments | CallEnd
+
+
+def merged(pieces: Iterable[Piece]) -> list[Piece]:
+    """The same pieces with neighbours of one kind (and one call) joined, so that a long push makes few frames."""
+    whole: list[Piece] = []
+    run: list[str] = []
+    last: Piece | None = None
+    for piece in pieces:
+        if last is not None and not _continues(last, piece):
+            whole.append(_joined(last, run))
+            run = []
+        run.append(_text(piece))
+        last = piece
+    if last is not None:
+        whole.append(_joined(last, run))
+    return whole
+
+
+def finish_reason(end: Literal["stop", "length"], complete_calls: int) -> Literal["stop", "length", "tool_calls"]:
+    """OpenAI's `finish_reason`: the token limit wins, then `tool_calls` exactly when a call is complete."""
+    if end == "length":
+        return "length"
+    return "tool_calls" if complete_calls else "stop"
+
+
+def _continues(last: Piece, piece: Piece) -> bool:
+    match last, piece:
+        case (Reasoning(), Reasoning()) | (Content(), Content()):
+            return True
+        case CallArguments(index=before), CallArguments(index=after):
+            return before == after
+        case _:
+            return False
+
+
+def _text(piece: Piece) -> str:
+    match piece:
+        case Reasoning(text) | Content(text):
+            return text
+        case CallArguments(_, fragment):
+            return fragment
+        case _:
+            return ""
+
+
+def _joined(last: Piece, run: list[str]) -> Piece:
+    if len(run) == 1:
+        return last
+    match last:
+        case Reasoning():
+            return Reasoning("".join(run))
+        case Content():
+            return Content("".join(run))
+        case CallArguments(index, _):
+            return CallArguments(index, "".join(run))
+        case _:
+            return last
