@@ -60,7 +60,7 @@ class Fields:
             self.refuse(name, "an object")
         return Fields(f"{self.owner}: {name}", value)
 
-    def get(self, name: str, default: object = None) -> Any:  # noqa: ANN401
+    def get(self, name: str, default: object = None) -> object:
         """The value; an explicit null counts as missing."""
         value = self.raw.get(name)
         return default if value is None else value
@@ -161,7 +161,7 @@ def rope_fields(fields: Fields, kind: Kind) -> Fields:
         return Fields(owner, {**length, **top, **shared, **nested})
     if kind == "sliding_attention" and fields.get("swa_rope_parameters") is not None:
         return Fields(owner, dict(fields.inside("swa_rope_parameters").raw))
-    scaling = fields.get("rope_scaling", {})
+    scaling = {} if fields.get("rope_scaling") is None else dict(fields.inside("rope_scaling").raw)
     if not (shared or scaling or "rope_theta" in top):
         fields.refuse("rope_parameters", f"an object with {kind!r} in it, or a flat one, or rope_theta beside it")
     return Fields(owner, {**top, **scaling, **shared})

@@ -1,0 +1,219 @@
+"""The target against mlx-lm's own Laguna on random weights: the same logits, however the tokens are cut."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.models import laguna as reference
+
+from models.attention import RowError
+from models.cache import CacheError
+from models.checkpoint import evaluate
+from models.config import TargetConfig
+from models.contract import LayerCache, Row
+from models.laguna import Laguna
+from tests.models.tiny_checkpoint import TARGET
+
+TOKENS = 90
+CLOSE = 2e-5
+"""Largest difference of float32 logits; they reach about 10."""
+
+PLAIN = {"rope_type": "default", "rope_theta": 10000.0}
+SHAPES: dict[str, dict[str, Any]] = {
+    "full and sliding, heads per layer, YaRN": {},
+    "all full, all dense": {
+        "layer_types": ["full_attention"] * 5,
+        "mlp_layer_types": ["dense"] * 5,
+        "rope_parameters": {"full_attention": PLAIN},
+    },
+    "one full layer in four, wide window": {
+        "layer_types": ["full_attention", *["sliding_attention"] * 3, "full_attention"],
+        "sliding_window": 40,
+        "num_attention_heads_per_layer": [4, 2, 2, 2, 4],
+    },
+    "sliding layers first, window of 2": {
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention", *["full_attention"] * 2],
+        "sliding_window": 2,
+    },
+    "soft-capped router, all experts chosen, no scaling": {
+        "moe_router_logit_softcapping": 3.0,
+        "num_experts_per_tok": 4,
+        "moe_routed_scaling_factor": 1.0,
+    },
+    "square root of softplus, experts in every layer": {
+        "moe_router_score_func": "sqrtsoftplus",
+        "mlp_layer_types": ["sparse"] * 5,
+    },
+    "no gate, biases, tied head": {
+        "gating": False,
+        "qkv_bias": True,
+        "attention_bias": True,
+        "tie_word_embeddings": True,
+    },
+}
+
+
+def random_weights(model: nn.Module, seed: int = 0) -> list[tuple[str, mx.array]]:
+    """Weights large enough for a wrong position, mask or expert to show: norms around 1, the rest by fan-in."""
+    keys = iter(mx.random.split(mx.random.key(seed), 400))
+    noise = [(name, 1.5 * mx.random.normal(value.shape, key=next(keys))) for name, value in parameters(model)]
+    return [
+        (name, 1 + 0.2 * value if "norm" in name else value / (1 if value.ndim == 1 else value.shape[-1] ** 0.5))
+        for name, value in noise
+    ]
+
+
+def parameters(model: nn.Module) -> list[tuple[str, mx.array]]:
+    flat = tree_flatten(model.parameters())
+    assert isinstance(flat, list)
+    return flat
+
+
+def both(overrides: dict[str, Any]) -> tuple[reference.Model, Laguna]:
+    """mlx-lm's network and ours with the same weights under the same names."""
+    raw = TARGET | overrides
+    theirs, ours = reference.Model(reference.ModelArgs.from_dict(raw)), Laguna(TargetConfig.from_dict(raw))
+    weights = random_weights(theirs)
+    theirs.load_weights(weights)
+    ours.load_weights(weights)
+    evaluate(ours)
+    return theirs, ours
+
+
+def tokens(count: int = TOKENS, seed: int = 7) -> mx.array:
+    return mx.random.randint(0, TARGET["vocab_size"], (count,), key=mx.random.key(seed))
+
+
+def alone(model: Laguna, ids: mx.array, caches: Sequence[LayerCache]) -> mx.array:
+    return model(ids, [Row(0, ids.shape[0], caches)]).logits
+
+
+def cut(model: Laguna, ids: mx.array, ends: Sequence[int]) -> mx.array:
+    """All logits of one text, run up to each of `ends` in turn."""
+    caches, starts = model.make_caches(8), [0, *ends[:-1]]
+    return mx.concatenate([alone(model, ids[start:end], caches) for start, end in zip(starts, ends, strict=True)])
+
+
+def furthest(left: mx.array, right: mx.array) -> float:
+    assert left.shape == right.shape
+    return float(np.abs(np.array(left) - np.array(right)).max())
+
+
+@pytest.mark.parametrize("overrides", SHAPES.values(), ids=SHAPES.keys())
+def test_logits_equal_mlx_lm_in_one_pass_in_chunks_and_step_by_step(overrides: dict[str, Any]) -> None:
+    theirs, ours = both(overrides)
+    ids = tokens()
+    expected = theirs(ids[None], cache=theirs.make_cache())[0]
+    assert 2 < np.abs(np.array(expected)).max() < 100
+    assert furthest(cut(ours, ids, [TOKENS]), expected) < CLOSE
+    assert furthest(cut(ours, ids, [1, 30, 31, 47, 80, TOKENS]), expected) < CLOSE
+    assert furthest(cut(ours, ids, list(range(1, TOKENS + 1))), expected) < CLOSE
+
+
+def test_a_text_has_the_same_logits_bit_for_bit_however_it_is_cut(target: Laguna) -> None:
+    ids = tokens()
+    whole = cut(target, ids, [TOKENS])
+    for width in (1, 2, 3, 4, 5, 8, 16, 33):
+        ends = [*range(width, TOKENS, width), TOKENS]
+        assert furthest(cut(target, ids, ends), whole) == 0.0, width
+
+
+def test_ragged_rows_of_several_sessions_have_the_logits_of_each_alone(target: Laguna) -> None:
+    texts = [tokens(count, seed=count) for count in (70, 23, 41)]
+    sessions = [target.make_caches(8) for _ in texts]
+    got: list[list[mx.array]] = [[] for _ in texts]
+    reached = [0, 0, 0]
+    for lengths in ([40, 1, 17], [1, 8, 1], [3, 1, 5], [1, 1, 1], [25, 12, 17]):
+        rows, start = [], 0
+        for caches, length in zip(sessions, lengths, strict=True):
+            rows.append(Row(start, start + length, caches))
+            start += length
+        flat = [text[at : at + n] for text, at, n in zip(texts, reached, lengths, strict=True)]
+        logits = target(mx.concatenate(flat), rows).logits
+        for index, row in enumerate(rows):
+            got[index].append(logits[row.start : row.stop])
+            reached[index] += lengths[index]
+    assert reached == [70, 23, 41]
+    for text, parts in zip(texts, got, strict=True):
+        assert furthest(mx.concatenate(parts), cut(target, text, [text.shape[0]])) == 0.0
+
+
+def test_going_back_past_the_window_leaves_no_trace(target: Laguna) -> None:
+    ids, rejected = tokens(), tokens(8, seed=3)
+    caches, parts, reached = target.make_caches(8), [], 0
+    for kept in [40, 3, 1, 5, 1, 1, 7, 2, 8, 1, 1, 4, 6, 2, 1, 7]:
+        parts.append(alone(target, ids[reached : reached + kept], caches))
+        alone(target, rejected[:7], caches)
+        for cache in caches:
+            cache.rollback(7)
+        reached += kept
+    assert reached == TOKENS
+    assert furthest(mx.concatenate(parts), cut(target, ids, [TOKENS])) == 0.0
+
+
+def test_taps_are_the_outputs_of_the_layers_asked_for_in_the_order_asked_for(target: Laguna) -> None:
+    ids = tokens(20)
+    output = target(ids, [Row(0, 20, target.make_caches(0))], taps=(4, 0, 2))
+    assert [tap.shape for tap in output.taps] == [(20, 32)] * 3
+    # The last layer's output is what the final norm and the head read.
+    assert furthest(target.head(target.model.norm(output.taps[0])), output.logits) == 0.0
+    shallow = TARGET | {
+        "num_hidden_layers": 1,
+        "layer_types": ["full_attention"],
+        "mlp_layer_types": ["dense"],
+        "num_attention_heads_per_layer": [2],
+    }
+    first = Laguna(TargetConfig.from_dict(shallow))
+    first.load_weights([(name, value) for name, value in parameters(target) if ".layers." not in name or ".0." in name])
+    expected = first(ids, [Row(0, 20, first.make_caches(0))], taps=(0,)).taps[0]
+    assert furthest(output.taps[1], expected) == 0.0
+
+
+def test_logit_rows_pick_rows_for_the_head_in_the_order_asked_for(target: Laguna) -> None:
+    ids = tokens(20)
+    everything = alone(target, ids, target.make_caches(0))
+    rows = [Row(0, 20, target.make_caches(0))]
+    some = target(ids, rows, logit_rows=mx.array([19, 3])).logits
+    assert furthest(some, everything[mx.array([19, 3])]) == 0.0
+
+
+def test_rows_must_cover_the_batch_and_own_the_right_caches(target: Laguna) -> None:
+    caches, ids = target.make_caches(0), tokens(4)
+    for rows in ([Row(0, 3, caches)], [Row(1, 4, caches)], [Row(0, 2, caches), Row(3, 4, caches)], [Row(0, 0, caches)]):
+        with pytest.raises(RowError):
+            target(ids, rows)
+    with pytest.raises(RowError, match="brings 4 caches for 5 layers"):
+        target(ids, [Row(0, 4, caches[:4])])
+
+
+def test_a_foreign_cache_is_refused_by_name(target: Laguna) -> None:
+    class Foreign:
+        offset = 0
+        arrays = ()
+
+        def rollback(self, n: int) -> None: ...
+
+    with pytest.raises(CacheError, match="a Foreign is not a cache"):
+        target(tokens(4), [Row(0, 4, [Foreign()] * 5)])
+
+
+@pytest.mark.parametrize("quantised", [False, True])
+def test_no_layer_output_is_wider_than_the_parameters(quantised: bool) -> None:
+    # The CPU multiplies experts in float32 only unless they are packed, hence the dense model beside it.
+    overrides = {} if quantised else {"mlp_layer_types": ["dense"] * 5}
+    wide = {"hidden_size": 64, "moe_intermediate_size": 64, "shared_expert_intermediate_size": 64}
+    ours = Laguna(TargetConfig.from_dict(TARGET | overrides | wide | {"intermediate_size": 64, "head_dim": 32}))
+    ours.load_weights(random_weights(ours))
+    ours.set_dtype(mx.bfloat16)
+    if quantised:
+        nn.quantize(ours, group_size=64, bits=4)
+    caches = ours.make_caches(4)
+    for length in (30, 1, 4):
+        output = ours(tokens(length), [Row(0, length, caches)], taps=range(5))
+        assert {tap.dtype for tap in output.taps} == {mx.bfloat16}
+        assert output.logits.dtype == mx.bfloat16
+    assert {array.dtype for cache in caches for array in cache.arrays} == {mx.bfloat16}
