@@ -97,8 +97,8 @@ class WindowCache:
     """The newest positions of one session, in time order, with room to go back.
 
     A query sees `window` keys, its own included, so `window - 1` earlier rows are needed. The buffer holds `slack` rows
-    more than that, which makes `rollback(slack)` exact at any time, and a run of free rows, so that it is compacted
-    rarely instead of at each append.
+    more than that: any place up to `slack` tokens before the furthest one reached can be gone back to. A run of free
+    rows behind them makes compaction rare.
     """
 
     window: int
@@ -155,7 +155,7 @@ class WindowCache:
         """Forget the newest `n` tokens.
 
         Raises:
-            CacheError: `n` is negative, or rows that the window needs then are gone (never for `n <= slack`).
+            CacheError: `n` is negative, or rows that the window needs then are gone.
         """
         left = self._rows.end - n
         if n < 0 or left < min(self.offset - n, self.window - 1):

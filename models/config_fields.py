@@ -143,7 +143,7 @@ def sparse_layers(fields: Fields, layers: int) -> tuple[bool, ...]:
 
 def layer_ropes(fields: Fields, head_dim: int, kinds: frozenset[Kind]) -> dict[Kind, RopeConfig]:
     """The positions of each kind of layer, from whichever of the published spellings the file uses."""
-    return {kind: rope(rope_fields(fields, kind), head_dim) for kind in kinds}
+    return {kind: rope(rope_fields(fields, kind), head_dim) for kind in sorted(kinds)}
 
 
 def rope_fields(fields: Fields, kind: Kind) -> Fields:

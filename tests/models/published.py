@@ -1,0 +1,143 @@
+"""The layouts of published configurations, shortened to a period of layers where they repeat."""
+
+from typing import Any
+
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 500000.0,
+    "factor": 32.0,
+    "original_max_position_embeddings": 8192,
+    "beta_slow": 1.0,
+    "beta_fast": 64.0,
+    "attention_factor": 1.3465735902799727,
+    "partial_rotary_factor": 0.5,
+}
+SLIDING = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}
+
+XS_2_1: dict[str, Any] = {
+    "architectures": ["LagunaForCausalLM"],
+    "model_type": "laguna",
+    "vocab_size": 100352,
+    "hidden_size": 2048,
+    "intermediate_size": 8192,
+    "num_hidden_layers": 40,
+    "num_attention_heads": 48,
+    "num_attention_heads_per_layer": [48, 64, 64, 64] * 10,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "max_position_embeddings": 262144,
+    "rms_norm_eps": 1e-06,
+    "attention_bias": False,
+    "qkv_bias": False,
+    "tie_word_embeddings": False,
+    "gating": "per-head",
+    "sliding_window": 512,
+    "layer_types": ["full_attention", *["sliding_attention"] * 3] * 10,
+    "mlp_only_layers": [0],
+    "mlp_layer_types": ["dense"] + ["sparse"] * 39,
+    "decoder_sparse_step": 1,
+    "num_experts": 256,
+    "num_experts_per_tok": 8,
+    "moe_intermediate_size": 512,
+    "shared_expert_intermediate_size": 512,
+    "norm_topk_prob": True,
+    "moe_routed_scaling_factor": 2.5,
+    "moe_apply_router_weight_on_input": False,
+    "moe_router_logit_softcapping": 0.0,
+    "rope_parameters": {"full_attention": YARN, "sliding_attention": SLIDING},
+    "eos_token_id": [2, 24],
+}
+
+XS_2_MIXED = XS_2_1 | {
+    "gating": True,
+    "partial_rotary_factor": 0.5,
+    "rope_parameters": {
+        "full_attention": {
+            "rope_type": "yarn",
+            "rope_theta": 500000.0,
+            "factor": 64.0,
+            "beta_slow": 1.0,
+            "beta_fast": 64.0,
+            "attention_factor": 1.0,
+        },
+        "sliding_attention": SLIDING,
+        "original_max_position_embeddings": 4096,
+    },
+}
+
+XS_2_FLAT = XS_2_1 | {
+    "gating": True,
+    "rope_parameters": YARN | {"original_max_position_embeddings": 4096, "attention_factor": 1.0},
+    "swa_rope_parameters": {"partial_rotary_factor": 1.0, "rope_theta": 10000.0, "rope_type": "linear"},
+}
+
+M_1 = {
+    key: value
+    for key, value in XS_2_1.items()
+    if key not in ("rope_parameters", "layer_types", "mlp_layer_types", "num_attention_heads_per_layer")
+} | {
+    "hidden_size": 4096,
+    "intermediate_size": 16384,
+    "num_hidden_layers": 70,
+    "num_attention_heads": 64,
+    "gating": "per-element",
+    "sliding_window": 0,
+    "mlp_only_layers": [0, 1, 2],
+    "num_experts_per_tok": 16,
+    "moe_intermediate_size": 1024,
+    "shared_expert_intermediate_size": 1024,
+    "moe_routed_scaling_factor": 1.0,
+    "rope_theta": 500000.0,
+    "partial_rotary_factor": 1.0,
+    "rope_scaling": {
+        "rope_type": "yarn",
+        "factor": 32.0,
+        "original_max_position_embeddings": 4096,
+        "beta_fast": 64.0,
+        "beta_slow": 1.0,
+        "attention_factor": 1.0,
+    },
+}
+
+XS_2_1_DFLASH: dict[str, Any] = {
+    "architectures": ["DFlashLagunaForCausalLM"],
+    "model_type": "laguna",
+    "attention_bias": False,
+    "head_dim": 128,
+    "hidden_act": "silu",
+    "hidden_size": 2048,
+    "intermediate_size": 8192,
+    "max_position_embeddings": 262144,
+    "num_attention_heads": 64,
+    "num_hidden_layers": 5,
+    "num_key_value_heads": 8,
+    "rms_norm_eps": 1e-06,
+    "rope_theta": 500000.0,
+    "sliding_window": 512,
+    "vocab_size": 100352,
+    "draft_vocab_size": 100352,
+    "layer_types": ["sliding_attention"] * 5,
+    "gating": "per-head",
+    "num_experts": 0,
+    "eagle_aux_hidden_state_layer_ids": [2, 14, 26, 34, 40],
+    "dflash_config": {
+        "block_size": 16,
+        "mask_token_id": 12,
+        "num_target_layers": 40,
+        "target_layer_ids": [1, 13, 25, 33, 39],
+        "causal": True,
+    },
+}
+
+S_2_1_DFLASH = XS_2_1_DFLASH | {
+    "hidden_size": 3072,
+    "intermediate_size": 12288,
+    "max_position_embeddings": 1048576,
+    "num_attention_heads": 72,
+    "num_hidden_layers": 6,
+    "sliding_windows": [512] * 6,
+    "layer_types": ["sliding_attention"] * 6,
+    "eagle_aux_hidden_state_layer_ids": [2, 11, 20, 30, 39, 48],
+    "dflash_config": XS_2_1_DFLASH["dflash_config"]
+    | {"num_target_layers": 48, "target_layer_ids": [1, 10, 19, 29, 38, 47]},
+}

@@ -1,0 +1,248 @@
+"""Finding and loading: strict names, the run dtype, pairs that belong together, arrays that another thread may use."""
+
+import json
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.utils import load_model
+from safetensors.numpy import load_file, save_file
+
+from models.checkpoint import (
+    CheckpointError,
+    Generation,
+    PairError,
+    cast_parameters,
+    check_pair,
+    embedded_path,
+    find_checkpoint,
+    find_speculator,
+    is_speculator,
+    load_speculator,
+    load_target,
+    read_generation,
+    run_dtype,
+)
+from models.config import SpeculatorConfig, TargetConfig
+from models.config_fields import ConfigError
+from models.contract import Row
+from models.dflash_laguna import DFlashLaguna
+from models.laguna import Laguna
+from tests.models.tiny_checkpoint import SPECULATOR, TARGET, write_pair
+
+
+def logits(model: Laguna, length: int = 40) -> np.ndarray:
+    return np.array(model(mx.arange(length), [Row(0, length, model.make_caches(0))]).logits)
+
+
+def parameters(model: nn.Module) -> dict[str, mx.array]:
+    flat = tree_flatten(model.parameters(), destination={})
+    assert isinstance(flat, dict)
+    return flat
+
+
+def rewrite(folder: Path, tensors: dict[str, np.ndarray]) -> None:
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_the_same_files_load_here_and_in_mlx_lm_and_answer_alike(pair_folder: Path, target: Laguna) -> None:
+    theirs, _ = load_model(pair_folder)
+    theirs.set_dtype(mx.float32)
+    expected = np.array(theirs(mx.arange(40)[None])[0])
+    np.testing.assert_allclose(logits(target), expected, atol=2e-5)
+
+
+def test_parameters_have_the_run_dtype_and_the_routers_bias_is_exact(target: Laguna, pair_folder: Path) -> None:
+    assert {value.dtype for value in parameters(target).values()} == {run_dtype()} == {mx.float32}
+    narrow = load_target(pair_folder, mx.bfloat16)
+    kinds = {name: value.dtype for name, value in parameters(narrow).items()}
+    assert kinds.pop("model.layers.1.mlp.gate.e_score_correction_bias") == mx.float32
+    assert kinds["model.layers.1.mlp.gate.proj.weight"] == mx.bfloat16
+    assert mx.float16 not in kinds.values()
+
+
+def test_a_gpu_runs_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.gpu))
+    assert run_dtype() == mx.bfloat16
+
+
+def test_packed_weights_keep_their_dtype() -> None:
+    layer = nn.Linear(64, 64, bias=False).to_quantized(64, 4)
+    cast_parameters(layer, mx.bfloat16)
+    assert layer.weight.dtype == mx.uint32
+    assert layer.scales.dtype == mx.bfloat16
+
+
+def test_another_thread_may_run_what_was_loaded_here(target: Laguna, speculator: DFlashLaguna) -> None:
+    shapes: list[tuple[int, ...]] = []
+
+    def work() -> None:
+        output = target(mx.arange(40), [Row(0, 40, target.make_caches(8))], taps=speculator.target_layer_ids)
+        context = speculator.make_context()
+        speculator.absorb(speculator.fuse(output.taps), [Row(0, 40, context)])
+        drafts = speculator.draft_block(mx.array([3]), [Row(0, 8, context)])
+        mx.eval(drafts)
+        shapes.append(drafts.shape)
+        mx.clear_streams()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert shapes == [(7, 97)]
+
+
+def test_a_wrapper_prefix_is_taken_off(pair_folder: Path, target: Laguna, tmp_path: Path) -> None:
+    write_pair(tmp_path)
+    tensors = load_file(pair_folder / "model.safetensors")
+    rewrite(tmp_path, {f"language_model.{name}": value for name, value in tensors.items()})
+    np.testing.assert_array_equal(logits(load_target(tmp_path)), logits(target))
+
+
+def test_stacked_experts_and_a_linear_router_load_as_they_are(tmp_path: Path, target: Laguna) -> None:
+    write_pair(tmp_path)
+    mx.save_safetensors(str(tmp_path / "model.safetensors"), parameters(target))
+    np.testing.assert_array_equal(logits(load_target(tmp_path)), logits(target))
+
+
+@pytest.mark.parametrize("router", ["gate", "gate.proj"])
+def test_a_quantised_checkpoint_loads_with_a_bare_or_a_linear_router(tmp_path: Path, router: str) -> None:
+    wide: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 64, "head_dim": 32, "moe_intermediate_size": 64}
+    write_pair(tmp_path, **wide, shared_expert_intermediate_size=64)
+    plain = load_target(tmp_path)
+    nn.quantize(plain, group_size=64, bits=8)
+    packed = {name.replace("mlp.gate.proj.", f"mlp.{router}."): value for name, value in parameters(plain).items()}
+    mx.save_safetensors(str(tmp_path / "model.safetensors"), packed)
+    packing = {"quantization": {"group_size": 64, "bits": 8}}
+    config = TARGET | wide | packing | {"shared_expert_intermediate_size": 64}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    loaded = load_target(tmp_path)
+    assert isinstance(loaded.model.layers[1].mlp.gate.proj, nn.QuantizedLinear)
+    np.testing.assert_array_equal(logits(loaded), logits(plain))
+
+
+@pytest.mark.parametrize("change", ["missing", "unknown", "misshapen"])
+def test_names_and_shapes_are_strict(tmp_path: Path, change: str) -> None:
+    write_pair(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    name = "model.layers.2.self_attn.g_proj.weight"
+    match change:
+        case "missing":
+            del tensors[name]
+        case "unknown":
+            tensors["model.layers.2.self_attn.sinks"] = np.zeros(2, np.float16)
+        case "misshapen":
+            tensors[name] = np.zeros((3, 32), np.float16)
+    rewrite(tmp_path, tensors)
+    with pytest.raises(CheckpointError, match=r"cannot be loaded: (?s:.)*model\.layers\.2\.self_attn"):
+        load_target(tmp_path)
+
+
+def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
+    write_pair(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(CheckpointError, match="cannot be loaded: No safetensors found"):
+        load_target(tmp_path)
+
+
+def test_a_folder_and_the_embedded_pair_are_found(pair_folder: Path) -> None:
+    assert find_checkpoint(str(pair_folder)) == pair_folder
+    assert embedded_path().name == "tiny"
+    assert find_speculator(pair_folder) == pair_folder / "speculator"
+    assert find_speculator(pair_folder / "speculator") is None
+    assert is_speculator(pair_folder / "speculator")
+    assert not is_speculator(pair_folder)
+
+
+@pytest.mark.parametrize("name", ["no-such-model", "./nowhere", "/no/such/folder", "a/b/c"])
+def test_what_is_neither_folder_nor_hub_id_is_refused(name: str) -> None:
+    with pytest.raises(CheckpointError, match="an existing folder, or a hub id owner/name"):
+        find_checkpoint(name)
+
+
+def test_a_folder_without_a_config_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"is not a checkpoint: it has no config.json"):
+        find_checkpoint(str(tmp_path))
+
+
+def test_a_hub_id_is_fetched(pair_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, list[str]]] = []
+
+    def snapshot(name: str, allow_patterns: list[str]) -> str:
+        asked.append((name, allow_patterns))
+        return str(pair_folder)
+
+    monkeypatch.setattr("models.checkpoint.snapshot_download", snapshot)
+    assert find_checkpoint("poolside/Laguna-XS-2.1") == pair_folder
+    assert asked == [("poolside/Laguna-XS-2.1", ["*.json", "*.jinja", "model*.safetensors"])]
+
+
+def test_a_hub_that_cannot_be_reached_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def snapshot(name: str, allow_patterns: list[str]) -> str:
+        raise ConnectionError(f"cannot reach the hub for {name}")
+
+    monkeypatch.setattr("models.checkpoint.snapshot_download", snapshot)
+    with pytest.raises(CheckpointError, match="no checkpoint 'a/b' here or on the hub: cannot reach the hub for a/b"):
+        find_checkpoint("a/b")
+
+
+def pair(**overrides: object) -> tuple[TargetConfig, SpeculatorConfig]:
+    return TargetConfig.from_dict(TARGET), SpeculatorConfig.from_dict(SPECULATOR | overrides)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"hidden_size": 64}, "its hidden_size is 64, the target has 32"),
+        ({"vocab_size": 98, "draft_vocab_size": 98}, "its vocab_size is 98, the target has 97"),
+        (
+            {"dflash_config": SPECULATOR["dflash_config"] | {"num_target_layers": 6}},
+            "its dflash_config.num_target_layers is 6, the target has 5",
+        ),
+    ],
+)
+def test_a_speculator_of_another_target_is_refused_with_both_facts(overrides: dict[str, Any], message: str) -> None:
+    with pytest.raises(PairError, match=message):
+        check_pair(*pair(**overrides))
+
+
+def test_a_speculator_is_checked_before_its_weights_are_read(tmp_path: Path, target: Laguna) -> None:
+    write_pair(tmp_path, speculator={"hidden_size": 64})
+    (tmp_path / "speculator" / "model.safetensors").write_bytes(b"")
+    with pytest.raises(PairError, match="its hidden_size is 64"):
+        load_speculator(tmp_path / "speculator", target)
+
+
+def test_sampling_defaults_and_the_union_of_end_ids_are_read(tmp_path: Path) -> None:
+    write_pair(tmp_path, eos_token_id=5)
+    assert read_generation(tmp_path) == Generation(1.0, 20, 1.0, 0.0, frozenset({2, 5, 24}))
+    extra = {"do_sample": False, "default_chat_template_kwargs": {"enable_thinking": True}, "eos_token_id": [24]}
+    (tmp_path / "generation_config.json").write_text(json.dumps(extra))
+    read = read_generation(tmp_path)
+    assert read == Generation(0.0, eos_ids=frozenset({5, 24}), chat_template_kwargs={"enable_thinking": True})
+    (tmp_path / "generation_config.json").unlink()
+    assert read_generation(tmp_path) == Generation(eos_ids=frozenset({5}))
+
+
+def test_a_sampling_default_of_another_type_is_refused(tmp_path: Path) -> None:
+    write_pair(tmp_path)
+    (tmp_path / "generation_config.json").write_text(json.dumps({"top_k": "20"}))
+    with pytest.raises(ConfigError, match="generation config: top_k is '20'; it must be an integer of at least 0"):
+        read_generation(tmp_path)
+
+
+@pytest.mark.parametrize(("stated", "warned"), [(1.138629436111989, False), (1.0, True)])
+def test_an_attention_factor_that_differs_from_the_derived_one_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, stated: float, warned: bool
+) -> None:
+    ropes = TARGET["rope_parameters"]
+    full = ropes["full_attention"] | {"attention_factor": stated}
+    write_pair(tmp_path, rope_parameters=ropes | {"full_attention": full})
+    with caplog.at_level(logging.WARNING):
+        load_target(tmp_path)
+    assert ("attention_factor is 1.0 in the config; 1.1386, derived, is used" in caplog.text) == warned
