@@ -5,12 +5,11 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from server.api import catalog, ops
 from server.api.chat import route as chat
-from server.api.wire import path
+from server.api.wire import Json, path
 from server.engine import Engine
 from server.errors import (
     InternalError,
@@ -50,16 +49,16 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     return app
 
 
-def _answer(refusal: Refusal, extra: dict[str, str] | None = None) -> JSONResponse:
-    return JSONResponse(envelope(refusal), verdict(refusal).status, headers(refusal) | (extra or {}))
+def _answer(refusal: Refusal, extra: dict[str, str] | None = None) -> Json:
+    return Json(envelope(refusal), verdict(refusal).status, headers(refusal) | (extra or {}))
 
 
-async def _refused(_: Request, refusal: Exception) -> JSONResponse:
+async def _refused(_: Request, refusal: Exception) -> Json:
     assert isinstance(refusal, Refusal)
     return _answer(refusal)
 
 
-async def _http_error(request: Request, error: Exception) -> JSONResponse:
+async def _http_error(request: Request, error: Exception) -> Json:
     """What the router itself refuses: no such URL, or not with this method."""
     assert isinstance(error, HTTPException)
     place = f"{request.method} {clipped(request.url.path, 200)}"
@@ -71,13 +70,13 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     return _answer(UnreadableBody(f"The request could not be read ({place})."))
 
 
-async def _invalid(_: Request, error: Exception) -> JSONResponse:
+async def _invalid(_: Request, error: Exception) -> Json:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     param = path(first["loc"][1:])
     return _answer(InvalidValue(f"Invalid value for '{param}': {first['msg']}.", param=param))
 
 
-async def _crashed(_: Request, __: Exception) -> JSONResponse:
+async def _crashed(_: Request, __: Exception) -> Json:
     """A fault of ours: the traceback is in uvicorn's log, and nothing of it in the answer."""
     return _answer(InternalError())

@@ -3,8 +3,8 @@
 from typing import Any
 
 from fastapi import APIRouter, Response
-from fastapi.responses import JSONResponse
 
+from server.api.wire import Json
 from server.engine import Engine
 from server.settings import Settings
 
@@ -17,7 +17,7 @@ def routes(engine: Engine, settings: Settings) -> APIRouter:
     async def health() -> Response:
         """How the engine is."""
         now = engine.health
-        return JSONResponse(
+        return Json(
             {
                 "status": "ok" if now.state == "ready" else now.state,
                 "reason": now.reason,

@@ -1,6 +1,5 @@
 """Frames of server-sent events: what each dialect's stream has in common."""
 
-import json
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -16,11 +15,6 @@ from server.settings import Settings
 log = logging.getLogger(__name__)
 
 DONE = b"data: [DONE]\n\n"
-
-
-def compact(value: object) -> str:
-    """JSON in ASCII without spaces: some clients split lines at U+2028 and its like, which ASCII never holds."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def data(text: str) -> bytes:

@@ -1,10 +1,11 @@
-"""Bytes to a checked request, and whatever goes wrong on the way as a named refusal."""
+"""JSON in and out: bytes to a checked request, with every fault a named refusal, and an answer to bytes."""
 
 import json
 import re
 from typing import Any, NoReturn, TypeVar
 
 from fastapi import Request
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -117,3 +118,18 @@ def _refusal(fault: ErrorDetails) -> Refusal:
 def path(loc: tuple[int | str, ...]) -> str:
     """A place in the body as its clients write it, such as `messages[0].content[1].type`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc).removeprefix(".")
+
+
+def compact(value: object) -> str:
+    """JSON in ASCII without spaces. Some clients split lines at U+2028 and its like, and half a surrogate pair has no
+    UTF-8; ASCII holds neither.
+    """
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+class Json(JSONResponse):
+    """A JSON answer that any string can be part of."""
+
+    def render(self, content: object) -> bytes:
+        """The body."""
+        return compact(content).encode()

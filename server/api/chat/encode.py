@@ -7,7 +7,8 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from typing import Any, assert_never
 
-from server.api.sse import DONE, compact, data
+from server.api.sse import DONE, data
+from server.api.wire import compact
 from server.errors import Refusal, envelope
 from server.events import (
     Answer,

@@ -1,13 +1,12 @@
 """`POST /chat/completions`."""
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
 
 from server.api.catalog import known
 from server.api.chat import encode, schema
 from server.api.listening import while_heard
 from server.api.sse import EventStream, guarded
-from server.api.wire import json_object
+from server.api.wire import Json, json_object
 from server.engine import Engine
 from server.generation import begin
 from server.settings import Settings
@@ -28,6 +27,6 @@ def routes(engine: Engine, settings: Settings) -> APIRouter:
             frames = encode.frames(generation.events(), envelope, include_usage=asked.include_usage)
             return EventStream(guarded(frames, encode.error), generation, settings)
         answer = await while_heard(request, generation)
-        return JSONResponse(encode.body(answer, envelope))
+        return Json(encode.body(answer, envelope))
 
     return router

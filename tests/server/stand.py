@@ -1,0 +1,82 @@
+"""A real server on a real socket, around any pair."""
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import httpx2
+import openai
+import uvicorn
+
+from server.app import create_app
+from server.backend import Pair
+from server.engine import Engine
+from server.settings import Settings
+from tests.server.script import ScriptPair
+
+
+@dataclass(frozen=True)
+class Stand:
+    """A running server, a plain HTTP client for it, and the SDK's."""
+
+    pair: ScriptPair
+    http: httpx2.Client
+    sdk: openai.OpenAI
+    engine: Engine
+    port: int
+
+    def post(self, **body: object) -> httpx2.Response:
+        """A chat completion with one user message, unless `messages` says otherwise."""
+        return self.http.post("/v1/chat/completions", json=asked(**body))
+
+    def wait_until(self, holds: Callable[[], bool], seconds: float = 5.0) -> None:
+        wait_until(holds, seconds)
+
+
+def asked(**body: object) -> dict[str, object]:
+    return {"model": "Laguna-Script", "messages": [{"role": "user", "content": "hi"}]} | body
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 5.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.005)
+
+
+@contextmanager
+def running(
+    load: Callable[[], Pair], settings: Settings, on_load_failure: Callable[[], None] | None = None
+) -> Generator[tuple[int, Engine]]:
+    """The port of a server that has started (its model may still be loading)."""
+    engine = Engine(load, settings, on_load_failure=on_load_failure)
+    config = uvicorn.Config(
+        create_app(engine, settings), port=0, log_level="warning", timeout_graceful_shutdown=5, ws="none"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        wait_until(lambda: server.started, 10)
+        yield server.servers[0].sockets[0].getsockname()[1], engine
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+@contextmanager
+def stand(pair: ScriptPair, **settings: object) -> Generator[Stand]:
+    """A server around a script, loaded and ready."""
+    with (
+        running(lambda: pair, Settings.model_validate(settings)) as (port, engine),
+        httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as http,
+        openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0, timeout=10) as sdk,
+    ):
+        wait_until(lambda: engine.health.state != "loading")
+        try:
+            yield Stand(pair, http, sdk, engine, port)
+        finally:
+            pair.gate.set()
