@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import mlx.core as mx
-import numpy as np
 
 from models.contract import Speculator, Target
+from models.decode.flight import Flight, Share, flight, read_ids
 from models.decode.session import InvalidRequest, Request, Session, Tapped
 from models.decode.speculate import Kept, Part, Round, absorb, keep, run
 from models.decode.width import Table, Wish, accept, candidates, decide, learn
@@ -32,43 +32,6 @@ class Update:
     error: Exception | None = None
 
 
-@dataclass(frozen=True)
-class _Share:
-    """One session's part in a flight, and where its rows, drafts and drawn ids lie."""
-
-    session: Session
-    part: Part
-    draws: bool
-    row: int
-    draft: int
-    pick: int
-
-
-@dataclass(frozen=True)
-class _Flight:
-    """A round that was enqueued and not yet read."""
-
-    round: Round
-    shares: tuple[_Share, ...]
-    since: float
-    """It cannot have begun earlier than this (clock seconds)."""
-    decoding: bool
-    """No part of it is a prompt chunk."""
-
-    @property
-    def drafted(self) -> int:
-        return sum(share.part.drafts for share in self.shares)
-
-    @property
-    def rows(self) -> int:
-        return sum(share.part.rows for share in self.shares)
-
-
-def read_ids(packed: mx.array) -> list[int]:
-    """The one host read of a round: waits for the device. `packed` is int32 [n]."""
-    return np.asarray(packed).tolist()
-
-
 class Batch:
     """All running sessions of one target. Not thread safe: one thread owns it and everything it makes.
 
@@ -82,22 +45,36 @@ class Batch:
         speculator: Speculator | None,
         *,
         prefill_chunk: int = 512,
-        prefill_chunk_beside: int = 128,
+        prefill_chunk_beside: int | None = None,
         speculation_off: str = "no speculator is loaded",
         read: Callable[[mx.array], list[int]] = read_ids,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`prefill_chunk` prompt rows a round when nobody decodes, `prefill_chunk_beside` when somebody does."""
-        if min(prefill_chunk, prefill_chunk_beside) < 1:
-            raise InvalidRequest("prefill_chunk", min(prefill_chunk, prefill_chunk_beside), "at least 1")
+        """An empty batch.
+
+        Args:
+            target: what decides the text.
+            speculator: what drafts, if anything does.
+            prefill_chunk: prompt rows a round while nobody decodes.
+            prefill_chunk_beside: the same while somebody does; a quarter of it unless said.
+            speculation_off: why there is no speculator, for the sessions' stats.
+            read: how the host reads what a round drew.
+            clock: seconds, for costs and stats.
+
+        Raises:
+            InvalidRequest: a chunk without rows.
+        """
+        beside = max(1, prefill_chunk // 4) if prefill_chunk_beside is None else prefill_chunk_beside
+        if min(prefill_chunk, beside) < 1:
+            raise InvalidRequest("prefill_chunk", min(prefill_chunk, beside), "at least 1")
         self._target, self._speculator, self._speculation_off = target, speculator, speculation_off
-        self._chunk, self._chunk_beside = prefill_chunk, prefill_chunk_beside
+        self._chunk, self._chunk_beside = prefill_chunk, beside
         self._read, self._clock = read, clock
         block = 1 if speculator is None else speculator.block_size
         # A session that ends may have a whole block enqueued behind its last round.
         self._slack, self._block = 2 * block, block
         self._sessions: list[Session] = []
-        self._flight: _Flight | None = None
+        self._flight: Flight | None = None
         self._landed, self._rounds = 0.0, 0
         self._table, self._latest_sort = Table(candidates(block)), ""
 
@@ -126,6 +103,8 @@ class Batch:
         if session.finish is None:
             session.close("cancelled")
         self._sessions = [other for other in self._sessions if other is not session]
+        if not self._sessions:
+            self._flight = None
 
     def step(self) -> list[Update]:
         """Run one round for every session and report what each got.
@@ -149,32 +128,30 @@ class Batch:
             logger.exception("a round of %d sessions raised", len(sessions))
             self._flight = None
             if len(sessions) == 1:
-                sessions[0].close(None)
-                self._sessions = [other for other in self._sessions if other is not sessions[0]]
+                sessions[0].close("error")
                 updates.append(Update(sessions[0], error=error))
-                return
-            for session in self._sessions:
+            self._sessions = [session for session in self._sessions if session.finish is None]
+            for session in self._sessions if len(sessions) > 1 else ():
                 session.failures += 1
                 session.alone_until = len(session.emitted) + 2**session.failures - 1
                 session.open((), ())
 
     def _advance(self, sessions: Sequence[Session], updates: list[Update]) -> None:
         """Land the flight under way; before that, or at the latest after it, the next one starts."""
-        flight, self._flight = self._flight, None
-        if flight is None or not any(share.session.finish is None for share in flight.shares):
-            flight = self._launch(sessions, None, self._clock())
-        together = len(sessions) == len(self._sessions)
-        ahead = None
-        if flight is not None and not flight.drafted and together:
-            ahead = self._launch(sessions, flight, 0.0)
-        if flight is not None:
-            self._land(flight, updates)
+        landing, self._flight = self._flight, None
+        if landing is None or not landing.wanted:
+            landing = self._launch(sessions, None, self._clock())
+        together, ahead = len(sessions) == len(self._sessions), None
+        if landing is not None:
+            if together and not landing.drafted:
+                ahead = self._launch(sessions, landing, 0.0)
+            self._land(landing, updates)
         if together:
             self._flight = ahead or self._launch(self._sessions, None, self._landed)
 
-    def _launch(self, sessions: Sequence[Session], before: _Flight | None, since: float) -> _Flight | None:
+    def _launch(self, sessions: Sequence[Session], before: Flight | None, since: float) -> Flight | None:
         """Enqueue a round; `before` is a flight without drafts whose draws are still unread."""
-        drawn = {} if before is None else {share.session: share.pick for share in before.shares if share.draws}
+        drawn = {} if before is None else before.picks()
         running = [s for s in sessions if s.finish is None and self._budget(s, drawn) > 0]
         if not running:
             return None
@@ -186,11 +163,12 @@ class Batch:
         tapped = any(session.speculates for session, _ in parts)
         carried = before.round.drawn if before is not None and any(p.source is not None for _, p in parts) else None
         enqueued = run(self._target, self._speculator, [part for _, part in parts], carried=carried, tapped=tapped)
-        flight = _Flight(enqueued, tuple(_shares(parts, drawn)), since, decoding)
-        late = [share.session for share in flight.shares if self._fed(share, enqueued)]
+        known = [session.length + (session in drawn) for session, _ in parts]
+        launched = flight(enqueued, parts, known, since=since, decoding=decoding)
+        late = [share.session for share in launched.shares if self._fed(share, launched)]
         self._catch_up(late)
         mx.async_eval(enqueued.packed, *[array for s in late for cache in s.context for array in cache.arrays])
-        return flight
+        return launched
 
     def _parts(self, running: Sequence[Session], drawn: dict[Session, int]) -> tuple[list[tuple[Session, Part]], bool]:
         """Every session's rows for the next round, and whether all of them decode."""
@@ -211,6 +189,8 @@ class Batch:
         return parts, len(decoding) == len(parts)
 
     def _widths(self, sessions: Sequence[Session], drawn: dict[Session, int]) -> tuple[int, ...]:
+        if not any(session.speculates for session in sessions):
+            return (1,) * len(sessions)
         wishes = [
             Wish(
                 session.acceptance,
@@ -225,13 +205,16 @@ class Batch:
                 session.plain_because = decision.plain_because
         return decision.rows
 
-    def _fed(self, share: _Share, enqueued: Round) -> bool:
+    def _fed(self, share: Share, launched: Flight) -> bool:
         """Note that a share's rows are on their way; true when its context should take up what waits."""
         session = share.session
-        session.fed += share.part.rows
-        if session.speculates and not share.part.drafts:
-            session.pending.append(Tapped(enqueued.taps, share.row, share.row + share.part.rows))
-        return session.speculates and session.waiting_rows >= LAZY_ROWS
+        session.fed += share.rows
+        if not session.speculates:
+            return False
+        if not share.drafts:
+            session.pending.append(Tapped(launched.round.taps, share.row, share.row + share.rows))
+        # Beside a prompt chunk the taps are large, and the round is not one that should be kept cheap.
+        return bool(session.pending) and (session.waiting_rows >= LAZY_ROWS or not launched.decoding)
 
     def _catch_up(self, sessions: Sequence[Session]) -> None:
         if self._speculator is not None and sessions:
@@ -239,22 +222,20 @@ class Batch:
             for session in sessions:
                 session.pending = []
 
-    def _land(self, flight: _Flight, updates: list[Update]) -> None:
+    def _land(self, landing: Flight, updates: list[Update]) -> None:
         """Read what a flight drew and settle every session with it."""
-        ids = self._read(flight.round.packed)
+        ids = self._read(landing.round.packed)
         now = self._clock()
-        self._measure(flight, now)
-        drafted = flight.drafted
-        for share in flight.shares:
+        self._measure(landing, now)
+        for share in landing.shares:
             session = share.session
             if session.tally.started is None:
-                session.tally.started = max(flight.since, self._landed)
+                session.tally.started = max(landing.since, self._landed)
             if session.finish is None and share.draws:
-                draft = ids[share.draft : share.draft + share.part.drafts]
-                drawn = ids[drafted + share.pick : drafted + share.pick + share.part.drafts + 1]
                 left = session.request.max_tokens - len(session.emitted)
-                kept = keep(draft, drawn, session.request.stop_ids, left)
-                self._settle(share, kept, flight.round, now)
+                drawn = share.drawn(ids, landing.drafted)
+                kept = keep(share.drafted(ids), drawn, session.request.stop_ids, left)
+                self._settle(share, kept, landing.round, now)
                 updates.append(Update(session, kept.ids, kept.finish))
         self._landed = now
         self._sessions = [session for session in self._sessions if session.finish is None]
@@ -262,30 +243,29 @@ class Batch:
         if self._rounds % CLEAR_EVERY == 0:
             mx.clear_cache()
 
-    def _settle(self, share: _Share, kept: Kept, landed: Round, now: float) -> None:
-        session, part = share.session, share.part
-        if part.drafts or kept.finish is not None:
-            session.take_back(part.position + part.known - 1 + kept.rows)
+    def _settle(self, share: Share, kept: Kept, landed: Round, now: float) -> None:
+        session = share.session
+        if share.drafts or kept.finish is not None:
+            session.take_back(share.anchor + kept.rows)
         session.emitted += kept.ids
         session.tally.latest = now
         if session.tally.answered is None:
             session.tally.answered = now
         else:
             session.tally.rounds += 1
-        if part.drafts:
-            session.tally.block(part.drafts, kept.accepted)
-            session.acceptance = session.acceptance.after(part.drafts, kept.agreed)
-            self._table = accept(self._table, part.drafts, kept.agreed)
+        if share.drafts:
+            session.tally.block(share.drafts, kept.accepted)
+            session.acceptance = session.acceptance.after(share.drafts, kept.agreed)
+            self._table = accept(self._table, share.drafts, kept.agreed)
             session.pending.append(Tapped(landed.taps, share.row, share.row + kept.rows))
         if kept.finish is not None:
             session.close(kept.finish)
 
-    def _measure(self, flight: _Flight, now: float) -> None:
-        sort = ("block" if flight.drafted else "plain") if flight.decoding else "prefill"
-        if flight.decoding:
-            seconds = now - max(flight.since, self._landed)
-            steady = sort == self._latest_sort
-            self._table = learn(self._table, flight.rows, drafting=flight.drafted > 0, seconds=seconds, steady=steady)
+    def _measure(self, landing: Flight, now: float) -> None:
+        sort = ("block" if landing.drafted else "plain") if landing.decoding else "prefill"
+        if landing.decoding and self._speculator is not None:
+            seconds, steady = now - max(landing.since, self._landed), sort == self._latest_sort
+            self._table = learn(self._table, landing.rows, drafting=landing.drafted > 0, seconds=seconds, steady=steady)
         self._latest_sort = sort
 
     def _open(self, session: Session) -> None:
@@ -299,12 +279,3 @@ class Batch:
         if self._speculator is None:
             return self._speculation_off
         return "the request turned speculation off" if request.speculation == "off" else None
-
-
-def _shares(parts: Sequence[tuple[Session, Part]], drawn: dict[Session, int]) -> list[_Share]:
-    shares, row, draft, pick = [], 0, 0, 0
-    for session, part in parts:
-        draws = part.position + part.known == session.length + (session in drawn)
-        shares.append(_Share(session, part, draws, row, draft, pick))
-        row, draft, pick = row + part.rows, draft + part.drafts, pick + part.drafts + 1
-    return shares

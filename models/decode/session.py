@@ -10,7 +10,7 @@ import mlx.core as mx
 from models.contract import LayerCache
 from models.decode.width import Acceptance
 
-Finish = Literal["stop", "length", "cancelled"]
+Finish = Literal["stop", "length", "cancelled", "error"]
 Speculation = Literal["auto", "always", "off"]
 
 SEED_RANGE = (-(2**63), 2**63 - 1)
@@ -213,7 +213,7 @@ class Session:
                 cache.rollback(excess)
             self.fed = position
 
-    def close(self, finish: Finish | None) -> None:
+    def close(self, finish: Finish) -> None:
         """End here: caches, context and waiting rows are let go."""
         self.finish = finish
         self.caches, self.context, self.pending = (), (), []

@@ -7,12 +7,16 @@ import numpy as np
 
 from models.contract import LayerCache, Output, Row
 from models.decode.batch import Batch, Update
+from models.decode.sampling import Noise, Pick, draw
 from models.decode.session import Request, Sampling, Session, Speculation
 
 VOCAB = 61
 STATES = 997
 BLOCK = 8
-CERTAIN = 1e6
+SILENT = VOCAB - 1
+"""An id that no target says."""
+
+Says = Callable[[mx.array, mx.array, int], mx.array]
 
 
 class CacheSpent(RuntimeError):
@@ -22,9 +26,9 @@ class CacheSpent(RuntimeError):
 class History:
     """A cache that holds the rows it was given."""
 
-    def __init__(self, slack: int = 0) -> None:
+    def __init__(self, slack: int = 0, torn_by: int | None = None) -> None:
         self.held = mx.zeros((0,), dtype=mx.int32)
-        self._slack = slack
+        self._slack, self._torn_by = slack, torn_by
 
     @property
     def offset(self) -> int:
@@ -35,7 +39,7 @@ class History:
         return (self.held,)
 
     def rollback(self, n: int) -> None:
-        if n > self._slack:
+        if n > self._slack or (self._torn_by is not None and bool(mx.any(self.held == self._torn_by))):
             raise CacheSpent(n)
         self.held = self.held[: self.held.size - n]
 
@@ -58,21 +62,29 @@ def states(tokens: mx.array) -> mx.array:
 class ScriptedTarget:
     """Its logits are rows of a fixed random table, picked by the whole history."""
 
-    def __init__(self, sharpness: float = 3.0, fails_on: int | None = None, stop_every: int | None = None) -> None:
-        table = np.random.default_rng(5).normal(size=(STATES, VOCAB)) * sharpness
+    def __init__(
+        self,
+        *,
+        stop_every: int | None = None,
+        fails_on: int | None = None,
+        torn_by: int | None = None,
+        most_rows: int = 99,
+    ) -> None:
+        table = np.random.default_rng(5).normal(size=(STATES, VOCAB)) * 3
+        table[:, SILENT] = -30
         if stop_every is not None:
             table[::stop_every, 0] += 30
         self.table = mx.array(table.astype(np.float32))
         self.passes: list[tuple[int, int]] = []
         self.caches: list[History] = []
-        self._fails_on = fails_on
+        self._fails_on, self._torn_by, self._most_rows = fails_on, torn_by, most_rows
 
     @property
     def vocab_size(self) -> int:
         return VOCAB
 
     def make_caches(self, slack: int) -> list[LayerCache]:
-        self.caches.append(History(slack))
+        self.caches.append(History(slack, self._torn_by))
         return [self.caches[-1]]
 
     def __call__(
@@ -81,6 +93,8 @@ class ScriptedTarget:
         self.passes.append((len(rows), ids.size))
         if self._fails_on is not None and bool(mx.any(ids == self._fails_on)):
             raise RuntimeError(f"token {self._fails_on} is poison")
+        if len(rows) > self._most_rows:
+            raise RuntimeError(f"{len(rows)} rows are too many")
         picked = []
         for row in rows:
             seen = history_of(row.caches[0]).append(ids[row.start : row.stop])
@@ -93,14 +107,14 @@ class ScriptedTarget:
 class ScriptedSpeculator:
     """Drafts what `says(history with anchor, depth)` makes of the true distributions: right, wrong, or nearly so."""
 
-    def __init__(self, target: ScriptedTarget, says: Callable[[mx.array, mx.array, int], mx.array]) -> None:
-        self._target, self._says = target, says
+    def __init__(self, target: ScriptedTarget, says: Says, block_size: int = BLOCK) -> None:
+        self._target, self._says, self._block_size = target, says, block_size
         self.contexts: list[History] = []
         self.blocks: list[tuple[int, ...]] = []
 
     @property
     def block_size(self) -> int:
-        return BLOCK
+        return self._block_size
 
     @property
     def target_layer_ids(self) -> tuple[int, ...]:
@@ -141,8 +155,12 @@ def wrong(true: mx.array, seen: mx.array, depth: int) -> mx.array:
     return -true
 
 
-def right_to(limit: int) -> Callable[[mx.array, mx.array, int], mx.array]:
+def right_to(limit: int) -> Says:
     return lambda true, seen, depth: true if depth < limit else -true
+
+
+def by_turns(true: mx.array, seen: mx.array, depth: int) -> mx.array:
+    return true if (seen.size - depth) % 2 else -true
 
 
 def blurred(true: mx.array, seen: mx.array, depth: int) -> mx.array:
@@ -172,6 +190,10 @@ def run_all(batch: Batch, limit: int = 2000) -> dict[Session, list[Update]]:
     raise AssertionError(f"still running after {limit} steps")
 
 
+def ids_of(packed: mx.array) -> list[int]:
+    return [int(token) for token in np.asarray(packed)]
+
+
 def text(updates: Sequence[Update]) -> list[int]:
     return [token for update in updates for token in update.ids]
 
@@ -183,8 +205,6 @@ def decode(batch: Batch, request: Request) -> list[int]:
 
 def plainly(request: Request, target: ScriptedTarget | None = None) -> list[int]:
     """The text as the plainest possible loop writes it: one whole prefix at a time."""
-    from models.decode.sampling import Noise, Pick, draw
-
     target = target or ScriptedTarget()
     tokens = list(request.prompt)
     while len(tokens) < len(request.prompt) + request.max_tokens:

@@ -1,0 +1,77 @@
+"""A round that was enqueued and not yet read: whose rows are in it, and where their ids will lie."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import mlx.core as mx
+import numpy as np
+
+from models.decode.session import Session
+from models.decode.speculate import Part, Round
+
+
+@dataclass(frozen=True)
+class Share:
+    """One session's rows in a flight. It holds no cache, so a session that is cancelled lets go of its own."""
+
+    session: Session
+    draws: bool
+    """The rows end where the known text ends, so what they draw is new text."""
+    anchor: int
+    """Timeline position of the last row that is no draft."""
+    row: int
+    """Flat place of its first row, and how many rows and drafts it has."""
+    rows: int
+    drafts: int
+    draft: int
+    """Place of its first draft among all drafts, and of its first drawn id among all drawn."""
+    pick: int
+
+    def drafted(self, ids: Sequence[int]) -> Sequence[int]:
+        """Its drafts in a packed read."""
+        return ids[self.draft : self.draft + self.drafts]
+
+    def drawn(self, ids: Sequence[int], drafted: int) -> Sequence[int]:
+        """What the target drew for it, in a packed read that starts with all `drafted` drafts."""
+        start = drafted + self.pick
+        return ids[start : start + self.drafts + 1]
+
+
+@dataclass(frozen=True)
+class Flight:
+    """One enqueued round and its shares."""
+
+    round: Round
+    shares: tuple[Share, ...]
+    rows: int
+    drafted: int
+    since: float
+    """It cannot have begun earlier than this (clock seconds)."""
+    decoding: bool
+    """No part of it is a prompt chunk."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a session still waits for it."""
+        return any(share.session.finish is None for share in self.shares)
+
+    def picks(self) -> dict[Session, int]:
+        """Where the next id of each session that draws lies in what this flight draws (without drafts: one each)."""
+        return {share.session: share.pick for share in self.shares if share.draws}
+
+
+def flight(
+    enqueued: Round, parts: Sequence[tuple[Session, Part]], known: Sequence[int], *, since: float, decoding: bool
+) -> Flight:
+    """Say who is in an enqueued round. `known` are the lengths of the sessions' timelines, unread anchors included."""
+    shares, row, draft, pick = [], 0, 0, 0
+    for (session, part), length in zip(parts, known, strict=True):
+        stop = part.position + part.known
+        shares.append(Share(session, stop == length, stop - 1, row, part.rows, part.drafts, draft, pick))
+        row, draft, pick = row + part.rows, draft + part.drafts, pick + part.drafts + 1
+    return Flight(enqueued, tuple(shares), row, draft, since, decoding)
+
+
+def read_ids(packed: mx.array) -> list[int]:
+    """The one host read of a round, which waits for the device. `packed` is int32 [n]."""
+    return np.asarray(packed).tolist()
