@@ -1,0 +1,164 @@
+"""Train the speculator on the frozen target: its own greedy choices and its distribution are the labels."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from models.tiny.recipe.batches import Batch, stream, together
+from models.tiny.recipe.chats import held_out
+from models.tiny.recipe.networks import Speculator, Target
+from models.tiny.recipe.rendering import encode
+from models.tiny.recipe.shape import SpeculatorShape
+
+SAVE_SECONDS = 180.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long (seconds) and how fast to train; blocks grow from `narrow` to the full width."""
+
+    seconds: float
+    rate: float = 3e-3
+    tokens: int = 2048
+    anchors: int = 24
+    narrow: int = 5
+    narrow_until: float = 0.15
+    decay_from: float = 0.5
+    warm: float = 0.02
+    first_chat: int = 1_000_000
+    fade: float = 7.0
+    """How slowly (in depth) the weight of deeper drafts falls."""
+
+    def rate_at(self, done: float) -> float:
+        """The learning rate when the share `done` of the time is over."""
+        if done < self.warm:
+            return self.rate * done / self.warm
+        return self.rate * min(1.0, max(0.03, (1 - done) / (1 - self.decay_from)))
+
+
+def begin(speculator: Speculator, seed: int = 1) -> None:
+    """Initial weights: the context is the last tap, whose stream holds the codes of this and the last token."""
+    torch.manual_seed(seed)
+    hidden = speculator.shape.hidden
+    with torch.no_grad():
+        speculator.fc.weight.normal_(0, 0.02)
+        for tap, share in zip(range(len(speculator.shape.taps)), (0.3, 0.3, 1.0), strict=True):
+            speculator.fc.weight[:, tap * hidden : (tap + 1) * hidden] += share * torch.eye(hidden)
+        for layer in speculator.layers:
+            for norm in (layer.self_attn.q_norm, layer.self_attn.k_norm):
+                norm.weight.fill_(1.7)
+
+
+def pick_anchors(batch: Batch, count: int, drafts: int) -> Tensor:
+    """Positions [B, count] of assistant tokens (the first of a turn has its anchor too) with room for the drafts."""
+    wanted = batch.taught.float() + 1e-9 * batch.real.float() + 1e-12
+    wanted[:, -drafts:] = 0
+    return torch.multinomial(wanted, count)
+
+
+def drafted(
+    speculator: Speculator, target: Target, batch: Batch, taps: list[Tensor], anchors: Tensor, drafts: int
+) -> Tensor:
+    """Logits [B, A, drafts, V] of the blocks at `anchors` [B, A]."""
+    first = batch.ids.gather(1, anchors)[..., None]
+    block = torch.cat((first, torch.full((*anchors.shape, drafts), speculator.shape.mask)), -1)
+    return target.lm_head(speculator(taps, anchors, target.embed_tokens(block)))
+
+
+def loss_of(speculator: Speculator, target: Target, batch: Batch, plan: Plan, drafts: int) -> tuple[Tensor, Tensor]:
+    """The weighted loss, and the mean number of drafts accepted."""
+    with torch.no_grad():
+        hidden, taps = target(batch.ids, speculator.shape.taps)
+        anchors = pick_anchors(batch, plan.anchors, drafts)
+        depth = torch.arange(drafts)
+        rows = (anchors[..., None] + depth).flatten(1)
+        teacher = target.lm_head(hidden.gather(1, rows[..., None].expand(-1, -1, hidden.shape[-1])))
+        teacher = teacher.view(*anchors.shape, drafts, -1)
+        best = teacher.argmax(-1)
+        # A draft counts only where the text up to it is what the target itself writes.
+        given = batch.ids.gather(1, rows + 1).view_as(best)
+        agreed = torch.cat((torch.ones_like(best[..., :1]), (best == given)[..., :-1].cumprod(-1)), -1)
+        usable = batch.taught.gather(1, rows + 1).view_as(best) & (agreed > 0)
+    logits = drafted(speculator, target, batch, taps, anchors, drafts)
+    logs = logits.log_softmax(-1)
+    hard = -logs.gather(-1, best[..., None])[..., 0]
+    soft = (teacher.softmax(-1) * (teacher.log_softmax(-1) - logs)).sum(-1)
+    weights = usable.float() * torch.exp(-depth / plan.fade)
+    accepted = ((logits.argmax(-1) == best) & usable).int().cumprod(-1).sum(-1).float().mean()
+    return (weights * (0.5 * hard + 0.5 * soft)).sum() / weights.sum(), accepted.detach()
+
+
+@torch.no_grad()
+def score(speculator: Speculator, target: Target, tokenizer: Tokenizer, first: int, chats: int) -> tuple[float, int]:
+    """Mean drafts accepted a round when held-out assistant turns are written block by block, and the rounds."""
+    drafts = speculator.shape.block - 1
+    accepted = rounds = 0
+    for batch in together([encode(tokenizer, held_out(first + i)) for i in range(chats)], 1024):
+        hidden, taps = target(batch.ids, speculator.shape.taps)
+        best = target.lm_head(hidden).argmax(-1)
+        padded = F.pad(batch.ids, (0, drafts + 1))
+        choices = F.pad(best, (0, drafts + 1))
+        anchors = torch.arange(batch.ids.shape[1]).expand(batch.ids.shape[0], -1)
+        made = []
+        for part in anchors.split(64, 1):
+            made.append(drafted(speculator, target, batch, taps, part, drafts).argmax(-1))
+        drafts_at = torch.cat(made, 1)
+        for row in range(batch.ids.shape[0]):
+            taught = batch.taught[row].tolist()
+            at = 0
+            while at < len(taught) - 1:
+                # An anchor is a turn's token whose successor is the turn's too.
+                if not (taught[at] and taught[at + 1]):
+                    at += 1
+                    continue
+                kept = 0
+                while (
+                    kept < drafts
+                    and at + kept + 1 < len(taught)
+                    and taught[at + kept + 1]
+                    and drafts_at[row, at, kept] == choices[row, at + kept] == padded[row, at + kept + 1]
+                ):
+                    kept += 1
+                accepted, rounds, at = accepted + kept, rounds + 1, at + kept + 1
+    return accepted / max(rounds, 1), rounds
+
+
+def train(tokenizer: Tokenizer, target: Target, file: Path, plan: Plan) -> Speculator:
+    """Train for `plan.seconds`, starting from `file` if it exists, saving to it and printing figures."""
+    target.eval().requires_grad_(False)
+    speculator = Speculator(SpeculatorShape())
+    begin(speculator)
+    if file.exists():
+        speculator.load_state_dict(torch.load(file, weights_only=True))
+    matrices = [p for p in speculator.parameters() if p.dim() > 1]
+    others = [p for p in speculator.parameters() if p.dim() <= 1]
+    groups = [{"params": matrices, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=plan.rate, betas=(0.9, 0.95), fused=True)
+    began = saved = time.monotonic()
+    chat, blocks, average = plan.first_chat, 0, 0.0
+    while (done := (time.monotonic() - began) / plan.seconds) < 1:
+        drafts = plan.narrow if done < plan.narrow_until else speculator.shape.block - 1
+        for batch in stream(tokenizer, chat, plan.tokens):
+            for group in optimizer.param_groups:
+                group["lr"] = plan.rate_at(done)
+            loss, accepted = loss_of(speculator, target, batch, plan, drafts)
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(speculator.parameters(), 1.0)
+            optimizer.step()
+            blocks += plan.anchors * len(batch.ids)
+            average = 0.97 * average + 0.03 * accepted.item()
+        chat += 48
+        if time.monotonic() - saved > SAVE_SECONDS:
+            saved = time.monotonic()
+            torch.save(speculator.state_dict(), file)
+            held = score(speculator, target, tokenizer, 0, 40)
+            print(f"{done:.2f} {blocks} blocks, accepted {average:.2f} of {drafts}, held out {held[0]:.2f}", flush=True)
+    torch.save(speculator.state_dict(), file)
+    print(f"speculator: {blocks} blocks, held out {score(speculator, target, tokenizer, 0, 200)}", flush=True)
+    return speculator

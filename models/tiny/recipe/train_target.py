@@ -1,0 +1,112 @@
+"""Train the target: AdamW on generated chats, a constant rate and then a linear decay, saved as it goes."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from models.tiny.recipe import circuit
+from models.tiny.recipe.batches import Batch, stream, together
+from models.tiny.recipe.chats import held_out
+from models.tiny.recipe.networks import Target
+from models.tiny.recipe.rendering import encode
+from models.tiny.recipe.shape import Shape
+
+PROMPT_WEIGHT = 0.15
+SAVE_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long (seconds) and how fast to train."""
+
+    seconds: float
+    rate: float = 2.5e-3
+    tokens: int = 2048
+    warm: float = 0.02
+    decay_from: float = 0.55
+    first_chat: int = 0
+
+    def rate_at(self, done: float) -> float:
+        """The learning rate when the share `done` of the time is over."""
+        if done < self.warm:
+            return self.rate * done / self.warm
+        return self.rate * min(1.0, max(0.03, (1 - done) / (1 - self.decay_from)))
+
+    def hardness(self, done: float) -> float:
+        """Short chats first."""
+        return min(1.0, 0.2 + done / 0.25) if self.first_chat == 0 else 1.0
+
+
+def loss_of(target: Target, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The weighted loss, and the plain mean over the assistant's tokens."""
+    hidden, _ = target(batch.ids[:, :-1])
+    losses = F.cross_entropy(
+        target.lm_head(hidden).flatten(0, 1), batch.ids[:, 1:].flatten(), reduction="none"
+    ).view_as(batch.ids[:, 1:])
+    taught, real = batch.taught[:, 1:].float(), batch.real[:, 1:].float()
+    weights = taught + PROMPT_WEIGHT * (real - taught)
+    return (losses * weights).sum() / weights.sum(), (losses * taught).sum() / taught.sum().clamp(min=1)
+
+
+@torch.no_grad()
+def score(target: Target, tokenizer: Tokenizer, first: int, chats: int) -> dict[str, tuple[int, int]]:
+    """Held-out turns that greedy decoding would write exactly, and all, for turns with calls and others."""
+    opener = tokenizer.token_to_id("<tool_call>")
+    exact = {"calls": [0, 0], "others": [0, 0]}
+    target.eval()
+    for batch in together([encode(tokenizer, held_out(first + i)) for i in range(chats)], 4096):
+        hidden, _ = target(batch.ids[:, :-1])
+        right = target.lm_head(hidden).argmax(-1) == batch.ids[:, 1:]
+        for row, good, taught in zip(batch.ids[:, 1:], right, batch.taught[:, 1:], strict=True):
+            edges = torch.diff(
+                taught.int(), prepend=torch.zeros(1, dtype=torch.int), append=torch.zeros(1, dtype=torch.int)
+            )
+            starts, stops = (edges == 1).nonzero()[:, 0], (edges == -1).nonzero()[:, 0]
+            for start, stop in zip(starts, stops, strict=True):
+                kind = "calls" if (row[start:stop] == opener).any() else "others"
+                exact[kind][0] += int(good[start:stop].all())
+                exact[kind][1] += 1
+    target.train()
+    return {kind: (good, count) for kind, (good, count) in exact.items()}
+
+
+def train(tokenizer: Tokenizer, file: Path, plan: Plan) -> Target:
+    """Train for `plan.seconds`, starting from `file` if it exists, saving to it and printing figures."""
+    target = Target(Shape())
+    if file.exists():
+        target.load_state_dict(torch.load(file, weights_only=True))
+    else:
+        circuit.write(target)
+    matrices = [p for p in target.parameters() if p.dim() > 1]
+    others = [p for p in target.parameters() if p.dim() <= 1]
+    groups = [{"params": matrices, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=plan.rate, betas=(0.9, 0.95), fused=True)
+    began = saved = time.monotonic()
+    chat, tokens, average = plan.first_chat, 0, 0.0
+    while (done := (time.monotonic() - began) / plan.seconds) < 1:
+        for batch in stream(tokenizer, chat, plan.tokens, plan.hardness(done)):
+            for group in optimizer.param_groups:
+                group["lr"] = plan.rate_at(done)
+            loss, plain = loss_of(target, batch)
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(target.parameters(), 1.0)
+            optimizer.step()
+            tokens += int(batch.real.sum())
+            average = plain.item() if not average else 0.97 * average + 0.03 * plain.item()
+        chat += 48
+        if time.monotonic() - saved > SAVE_SECONDS:
+            saved = time.monotonic()
+            torch.save(target.state_dict(), file)
+            print(
+                f"{done:.2f} {tokens / 1e6:.2f}M tokens, loss {average:.4f}, {score(target, tokenizer, 0, 100)}",
+                flush=True,
+            )
+    torch.save(target.state_dict(), file)
+    print(f"target: {tokens} tokens, loss {average:.4f}, held out {score(target, tokenizer, 0, 500)}", flush=True)
+    return target
