@@ -147,7 +147,10 @@ def decide(table: Table, wishes: Sequence[Wish]) -> tuple[Decision, Table]:
 def learn(table: Table, rows: int, *, drafting: bool, seconds: float, steady: bool) -> Table:
     """Take in one round without prefill; a `steady` one, after one of its own sort, tells what such rounds cost."""
     costs = table.costs.after(rows, drafting, seconds) if steady else table.costs
-    return replace(table, costs=costs, credit=table.credit + EXPLORE * seconds)
+    usual = costs.seconds(rows, drafting)
+    return replace(
+        table, costs=costs, credit=table.credit + EXPLORE * min(seconds, seconds if usual is None else usual)
+    )
 
 
 def accept(table: Table, drafted: int, agreed: int) -> Table:
@@ -198,14 +201,15 @@ def _after_probe(table: Table, best: int) -> Table:
 
 
 def _probe(table: Table, wishes: Sequence[Wish], rates: Mapping[int, float], best: int) -> int | None:
-    """The stalest other width whose expected loss the credit covers, if any."""
-    affordable = []
-    for width, rate in rates.items():
-        seconds = _seconds(table, _uniform(wishes, width))
-        if width != best and seconds is not None:
-            loss = seconds * PROBE_ROUNDS * max(1 - rate / rates[best], 0.1)
-            affordable += [width] if loss * table.price <= table.credit else []
-    return min(affordable, key=lambda width: table.chosen_at.get(width, 0), default=None)
+    """The other width that was not tried for longest, once the credit covers what trying it is expected to lose."""
+    others = sorted((width for width in rates if width != best and rates[width]), key=lambda width: -rates[width])
+    # What is far from the best is not worth its price, except as the one way back from plain decoding.
+    near = [width for width in others if rates[width] > rates[best] / 2] or others[:1]
+    if not near:
+        return None
+    width = min(near, key=lambda width: table.chosen_at.get(width, 0))
+    loss = (_seconds(table, _uniform(wishes, width)) or 0.0) * PROBE_ROUNDS * max(1 - rates[width] / rates[best], 0.1)
+    return width if loss * table.price <= table.credit else None
 
 
 def _along(points: Mapping[int, float], rows: int) -> float:
