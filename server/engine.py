@@ -145,7 +145,9 @@ class Engine:
         try:
             self._serve()
         except Exception as error:
-            log.exception("the engine thread died")
+            # A checkpoint that cannot be used is refused by a named ValueError that says it all; the rest are faults.
+            named = self._state == "loading" and isinstance(error, ValueError)
+            log.error("the engine thread died: %s", error, exc_info=not named)
             self._call(self._die, type(error).__name__)
         finally:
             gc.collect()

@@ -20,7 +20,8 @@ from tests.server.wire import chunks, events, refused
 def half_open(served: Stand, **body: object) -> socket.socket:
     """A request on a bare socket, sent and not read."""
     content = json.dumps(asked(**body)).encode()
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(content)}"
+    lines = ("POST /v1/chat/completions HTTP/1.1", "Host: x", "Content-Type: application/json")
+    head = "\r\n".join([*lines, f"Content-Length: {len(content)}"])
     sock = socket.create_connection(("127.0.0.1", served.port))
     sock.sendall(head.encode() + b"\r\n\r\n" + content)
     return sock

@@ -1,0 +1,111 @@
+"""The command line: what it costs, what it says, and how the process ends."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import httpx2
+import pytest
+from click.testing import CliRunner
+
+from server.cli import main
+from server.settings import Settings
+from tests.server.stand import asked, wait_until
+from tests.server.wire import events
+
+HEAVY = ("mlx", "mlx_lm", "fastapi", "transformers", "models")
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """The heavy packages that a fresh interpreter has imported after `laguna ARGUMENTS`."""
+    code = (
+        "import sys\nfrom server.cli import main\n"
+        f"try:\n    main({list(arguments)!r})\nexcept SystemExit:\n    pass\n"
+        f"print([name for name in {HEAVY!r} + ('pydantic_settings',) if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1].replace("'", '"')))
+
+
+def test_help_imports_nothing_heavy() -> None:
+    assert loaded_by("--help") == set()
+    assert loaded_by("serve", "--help") == {"pydantic_settings"}
+
+
+def test_every_setting_is_a_flag_with_its_default() -> None:
+    shown = CliRunner().invoke(main, ["serve", "--help"], terminal_width=200).output
+    for name, field in Settings.model_fields.items():
+        assert f"--{name.replace('_', '-')}" in shown
+        assert field.default is None or f"[default: {field.default}]" in shown
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAGUNA_PORT", "1234")
+    monkeypatch.setenv("LAGUNA_QUEUE", "5")
+    settings = Settings.model_validate({"port": "4321"})
+    assert (settings.port, settings.queue, settings.host) == (4321, 5, "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--port", "many"], "port"),
+        (["--port", "70000"], "port"),
+        (["--speculation", "maybe"], "speculation"),
+        (["--unheard-of", "1"], "--unheard-of"),
+    ],
+)
+def test_a_wrong_flag_is_a_usage_error(arguments: list[str], said: str) -> None:
+    result = CliRunner().invoke(main, ["serve", *arguments])
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return sock.getsockname()[1]
+
+
+def test_a_signal_ends_an_open_stream_with_a_word_and_the_process_in_time() -> None:
+    port = free_port()
+    process = subprocess.Popen([sys.executable, "-m", "tests.server.scripted", str(port)], env=dict(os.environ))
+    try:
+        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as http:
+            wait_until(lambda: answers(http), 30)
+            seen = ""
+            with http.stream("POST", "/v1/chat/completions", json=asked(stream=True)) as response:
+                for text in response.iter_text():
+                    if not seen:
+                        process.send_signal(signal.SIGTERM)
+                    seen += text
+        assert json.loads(events(seen)[-1])["error"]["code"] == "server_stopping"
+        began = time.monotonic()
+        assert process.wait(10) == -signal.SIGTERM
+        assert time.monotonic() - began < 5
+    finally:
+        process.kill()
+        process.wait()
+
+
+def answers(http: httpx2.Client) -> bool:
+    try:
+        return http.get("/ready").status_code == 200
+    except httpx2.TransportError:
+        return False
+
+
+def test_a_model_that_cannot_be_found_ends_the_process_with_an_error() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "server", "serve", "--model", "/no/such/folder", "--port", str(free_port())],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+        env=os.environ | {"HF_HUB_OFFLINE": "1"},
+    )
+    assert done.returncode == 1, done.stderr
+    assert "/no/such/folder" in done.stderr
