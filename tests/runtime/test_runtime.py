@@ -1,9 +1,7 @@
 """A checkpoint folder made into something that answers."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import mlx.core as mx
 import pytest
 
 from models.checkpoint import CheckpointError, PairError
@@ -15,12 +13,6 @@ from tests.runtime.checkpoint_files import byte_level_bpe, write_json, write_tok
 
 VOCABULARY = byte_level_bpe().get_vocab(with_added_tokens=True)
 WIDTH = 384
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _streams() -> Iterator[None]:
-    yield
-    mx.clear_streams()
 
 
 @pytest.fixture(scope="module")
