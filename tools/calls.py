@@ -21,12 +21,14 @@ class Names:
         self._tools = tools
         glued = (len(name) + len(key) for name, tool in tools.items() for key in tool.properties)
         self._longest = max([_LONGEST, *glued])
+        self._lengths = sorted({len(name) for name in tools})
+        self._odd = [name for name in tools if not _NAME.fullmatch(name)]
 
     def viable(self, text: str) -> bool:
         """Whether a name (or what `split` reads) may begin with `text`. Once False, always False."""
         if len(text) > self._longest:
             return False
-        if _NAME_BEGUN.fullmatch(text) or any(name.startswith(text.rstrip()) for name in self._tools):
+        if _NAME_BEGUN.fullmatch(text) or any(name.startswith(text.rstrip()) for name in self._odd):
             return True
         return any(key.startswith(rest) for name, rest in self._glued(text) for key in self._tools[name].properties)
 
@@ -42,7 +44,8 @@ class Names:
         return max(found, key=lambda pair: len(pair[0]), default=None)
 
     def _glued(self, text: str) -> list[tuple[str, str]]:
-        return [(name, text[len(name) :].lstrip()) for name in self._tools if text.startswith(name)]
+        heads = [text[:length] for length in self._lengths if length <= len(text)]
+        return [(name, text[len(name) :].lstrip()) for name in heads if name in self._tools]
 
 
 class Value:

@@ -97,7 +97,7 @@ class Reader:
     """
 
     def __init__(self, tools: Sequence[object], thinking: bool) -> None:
-        """`tools`: OpenAI's tool objects (none: no call is read); `thinking`: whether the prompt ended inside `<think>`."""
+        """`tools`: OpenAI's tool objects (none: no call is read); `thinking`: the prompt ended inside `<think>`."""
         self._tools = declared(tools)
         self._scanner = Scanner(ALL_TAGS if tools else WITHOUT_TOOLS)
         self._state = State.THOUGHT_START if thinking else State.START
@@ -107,7 +107,7 @@ class Reader:
         self._index = 0
         self._started = False
         self._complete = 0
-        self._unread = 0
+        self._unread = self._undeclared = 0
         self._over = False
         self._acts: Mapping[Act, Callable[[str], bool]] = {
             Act.SHOW: self._show,
@@ -138,8 +138,8 @@ class Reader:
         self._read(Sign.LENGTH if cut else Sign.STOP, "")
         if self._blanks and not self._complete:
             self._pieces.append(Content("".join(self._blanks)))
-        if self._unread:
-            _log.warning("%d possible tool calls of a turn could not be read as calls and stayed text", self._unread)
+        if self._unread or self._undeclared:
+            _log.warning("calls of a turn: %d stayed text, %d name undeclared tools", self._unread, self._undeclared)
         return self._taken()
 
     def _taken(self) -> list[Piece]:
@@ -175,6 +175,7 @@ class Reader:
         if fragment:
             self._pieces.append(CallArguments(self._index, fragment))
         if draft.whole:
+            self._undeclared += not draft.declared
             self._pieces.append(CallEnd(self._index))
             self._complete += 1
             self._next_index()

@@ -24,7 +24,7 @@ _ESCAPES = re.compile(r'\\(.)|"', re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The JSON types an argument may have (None: the schema does not say), and its only values where they are listed."""
+    """The JSON types an argument may have (None: the schema does not say), and its only values, where listed."""
 
     types: frozenset[str] | None = None
     members: tuple[object, ...] | None = None
