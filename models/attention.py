@@ -10,6 +10,7 @@ import mlx.nn as nn
 from models.cache import CacheError, FullCache, KVCache, WindowCache
 from models.config import AttentionConfig
 from models.contract import Row
+from models.joining import Projection, join, section
 from models.rope import Rotary
 
 Mask = Literal["causal"] | mx.array | None
@@ -107,6 +108,19 @@ class Attention(nn.Module):
         if config.gate_rows:
             self.g_proj = nn.Linear(hidden, config.gate_rows, bias=False)
         self._rotary = Rotary(config.rope, config.head_dim)
+        self._joined: Projection | None = None
+        self._joined_kv: Projection | None = None
+        self._norms: mx.array | None = None
+        self._cuts = [width + kv_width, width + 2 * kv_width][: 2 if config.gate_rows else 1]
+
+    def join(self) -> None:
+        """Make one product of the projections that read the same input, once the weights are final."""
+        self._norms = self._norm_weights()
+        parts = [self.q_proj, self.k_proj, self.v_proj] + ([self.g_proj] if self.config.gate_rows else [])
+        self._joined = join(parts)
+        if self._joined is not None:
+            kv_width = self.config.kv_heads * self.config.head_dim
+            self._joined_kv = section(self._joined, self._cuts[0] - kv_width, self._cuts[0] + kv_width)
 
     def __call__(
         self, x: mx.array, layout: Layout, caches: Sequence[KVCache], masks: Sequence[Mask], *, remember: bool = True
@@ -115,8 +129,10 @@ class Attention(nn.Module):
 
         Without `remember` the caches are read and left as they are (a speculator's block over its context).
         """
-        keys, values = self.keys_and_values(x, layout)
-        queries = self._placed(self.q_proj(x), self.q_norm, self.config.heads, layout)
+        heads = self.config.heads
+        to_turn, values, *gates = self._projected(x)
+        turned = self._placed(to_turn, self._norm_weights() if self._norms is None else self._norms, layout)
+        queries, keys, values = turned[:, :heads], turned[:, heads:], self._by_head(values, layout)
         if len(caches) == 1:
             out = self._row(queries, keys, values, caches[0], masks[0], remember)
         else:
@@ -128,23 +144,43 @@ class Attention(nn.Module):
                 ],
                 axis=2,
             )
-        return self.o_proj(self._gated(x, out.transpose(0, 2, 1, 3)))
+        return self.o_proj(self._gated(out.transpose(0, 2, 1, 3), gates))
 
     def keys_and_values(self, x: mx.array, layout: Layout) -> tuple[mx.array, mx.array]:
         """Keys, normed and at their positions, and values of `x` [T, hidden]: both [1, kv_heads, T, head_dim]."""
-        values = self.v_proj(x).reshape(1, layout.total, self.config.kv_heads, -1).transpose(0, 2, 1, 3)
-        return self._placed(self.k_proj(x), self.k_norm, self.config.kv_heads, layout), values
+        if self._joined_kv is None:
+            keys, values = self.k_proj(x), self.v_proj(x)
+        else:
+            keys, values = mx.split(self._joined_kv(x), 2, axis=-1)
+        weight = self._rotary.scaled(self.k_norm.weight)
+        return self._placed(keys, weight, layout), self._by_head(values, layout)
 
-    def _placed(self, x: mx.array, norm: nn.RMSNorm, heads: int, layout: Layout) -> mx.array:
+    def _projected(self, x: mx.array) -> list[mx.array]:
+        """Queries with keys, values, and the gate where there is one."""
+        if self._joined is not None:
+            return list(mx.split(self._joined(x), self._cuts, axis=-1))
+        to_turn = mx.concatenate([self.q_proj(x), self.k_proj(x)], axis=-1)
+        return [to_turn, self.v_proj(x), *([self.g_proj(x)] if self.config.gate_rows else [])]
+
+    def _norm_weights(self) -> mx.array:
+        """One norm weight [head_dim] for each head of queries and keys: [heads + kv_heads, head_dim]."""
+        head_dim = self.config.head_dim
+        queries = mx.broadcast_to(self._rotary.scaled(self.q_norm.weight), (self.config.heads, head_dim))
+        keys = mx.broadcast_to(self._rotary.scaled(self.k_norm.weight), (self.config.kv_heads, head_dim))
+        return mx.concatenate([queries, keys])
+
+    def _by_head(self, values: mx.array, layout: Layout) -> mx.array:
+        """[T, kv_heads * head_dim] to [1, kv_heads, T, head_dim]."""
+        return values.reshape(1, layout.total, self.config.kv_heads, -1).transpose(0, 2, 1, 3)
+
+    def _placed(self, x: mx.array, weights: mx.array, layout: Layout) -> mx.array:
         """Norm each head of [T, heads * head_dim] and turn it to its position: [1, heads, T, head_dim]."""
         total, head_dim, positions = layout.total, self.config.head_dim, layout.positions
-        weight = self._rotary.scaled(norm.weight)
+        x = mx.fast.rms_norm(x.reshape(total, -1, head_dim), None, self.config.eps) * weights
         if isinstance(positions, int):
-            x = mx.fast.rms_norm(x.reshape(1, total, heads, head_dim), weight, norm.eps)
-            return self._rotary(x.transpose(0, 2, 1, 3), positions)
+            return self._rotary(x.transpose(1, 0, 2)[None], positions)
         # Several rows: each token is a batch entry of length 1 with a position of its own.
-        x = mx.fast.rms_norm(x.reshape(total, heads, 1, head_dim), weight, norm.eps)
-        return self._rotary(x, positions).transpose(2, 1, 0, 3)
+        return self._rotary(x[:, :, None], positions).transpose(2, 1, 0, 3)
 
     def _row(
         self, queries: mx.array, keys: mx.array, values: mx.array, cache: KVCache, mask: Mask, remember: bool
@@ -156,12 +192,12 @@ class Attention(nn.Module):
         scale = self.config.head_dim**-0.5
         return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask)
 
-    def _gated(self, x: mx.array, out: mx.array) -> mx.array:
+    def _gated(self, out: mx.array, gates: Sequence[mx.array]) -> mx.array:
         """Attention output [1, T, heads, head_dim] to [T, heads * head_dim], gated in float32 and cast back."""
-        total, width = x.shape[0], self.config.heads * self.config.head_dim
-        if not self.config.gate_rows:
+        total, width = out.shape[1], self.config.heads * self.config.head_dim
+        if not gates:
             return out.reshape(total, width)
-        gate = nn.softplus(self.g_proj(x).astype(mx.float32)).astype(out.dtype)
+        gate = nn.softplus(gates[0].astype(mx.float32)).astype(out.dtype)
         if self.config.gating == "per-head":
             return (out * gate[None, :, :, None]).reshape(total, width)
         return out.reshape(total, width) * gate

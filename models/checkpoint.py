@@ -17,6 +17,7 @@ from huggingface_hub.errors import HFValidationError
 from mlx.utils import tree_map_with_path
 from mlx_lm.utils import load_model
 
+from models.attention import Attention
 from models.config import SPECULATOR_ARCHITECTURE, SpeculatorConfig, TargetConfig, read_json
 from models.config_fields import Fields
 from models.dflash_laguna import DFlashLaguna
@@ -186,9 +187,17 @@ def _load(folder: Path, network: type[Network], settings: type, dtype: mx.Dtype 
     except (ValueError, FileNotFoundError) as error:
         raise CheckpointError(f"{folder} cannot be loaded: {error}") from error
     assert isinstance(model, network)
-    cast_parameters(model, dtype or run_dtype())
-    evaluate(model)
+    settle(model, dtype or run_dtype())
     return model
+
+
+def settle(model: nn.Module, dtype: mx.Dtype) -> None:
+    """Make loaded weights ready to run: their dtype, joined projections, and nothing lazy left."""
+    cast_parameters(model, dtype)
+    for module in model.modules():
+        if isinstance(module, Attention):
+            module.join()
+    evaluate(model)
 
 
 def cast_parameters(model: nn.Module, dtype: mx.Dtype) -> None:

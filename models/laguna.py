@@ -4,6 +4,7 @@ The numbers are those of mlx-lm's `models/laguna.py`, and so are the parameters'
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -108,11 +109,20 @@ class Laguna(nn.Module):
         weights = {name.removeprefix(_PREFIX): value for name, value in weights.items()}
         if self.config.tie_word_embeddings:
             weights.pop("lm_head.weight", None)
+        if self.config.gating_is_spelled_true:
+            self._gate_as_shaped(weights)
         for index in range(self.config.num_layers):
             _rename_router(weights, f"model.layers.{index}.mlp")
             if self.config.experts is not None and self.config.sparse[index]:
                 _stack_experts(weights, f"model.layers.{index}.mlp", self.config.experts.count)
         return weights
+
+    def _gate_as_shaped(self, weights: dict[str, mx.array]) -> None:
+        """`gating: true` once meant a gate per element: rebuild the attention where the tensor has a row for each."""
+        for layer, (index, attention) in zip(self.model.layers, enumerate(self.config.attention), strict=True):
+            gate = weights.get(f"model.layers.{index}.self_attn.g_proj.weight")
+            if gate is not None and gate.shape[0] == attention.heads * attention.head_dim:
+                layer.self_attn = Attention(replace(attention, gating="per-element"))
 
 
 def _rename_router(weights: dict[str, mx.array], mlp: str) -> None:

@@ -126,6 +126,15 @@ def test_a_quantised_checkpoint_loads_with_a_bare_or_a_linear_router(tmp_path: P
     np.testing.assert_array_equal(logits(loaded), logits(plain))
 
 
+def test_a_gate_spelled_true_is_per_element_where_its_tensor_says_so(tmp_path: Path) -> None:
+    write_pair(tmp_path, gating="per-element")
+    expected = logits(load_target(tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps(TARGET | {"gating": True}))
+    np.testing.assert_array_equal(logits(load_target(tmp_path)), expected)
+    write_pair(tmp_path, gating=True)
+    assert np.abs(logits(load_target(tmp_path)) - expected).max() > 0.1
+
+
 @pytest.mark.parametrize("change", ["missing", "unknown", "misshapen"])
 def test_names_and_shapes_are_strict(tmp_path: Path, change: str) -> None:
     write_pair(tmp_path)

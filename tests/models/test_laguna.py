@@ -12,7 +12,7 @@ from mlx_lm.models import laguna as reference
 
 from models.attention import RowError
 from models.cache import CacheError
-from models.checkpoint import evaluate
+from models.checkpoint import settle
 from models.config import TargetConfig
 from models.contract import LayerCache, Row
 from models.laguna import Laguna
@@ -80,7 +80,7 @@ def both(overrides: dict[str, Any]) -> tuple[reference.Model, Laguna]:
     weights = random_weights(theirs)
     theirs.load_weights(weights)
     ours.load_weights(weights)
-    evaluate(ours)
+    settle(ours, mx.float32)
     return theirs, ours
 
 
@@ -112,6 +112,17 @@ def test_logits_equal_mlx_lm_in_one_pass_in_chunks_and_step_by_step(overrides: d
     assert furthest(cut(ours, ids, [TOKENS]), expected) < CLOSE
     assert furthest(cut(ours, ids, [1, 30, 31, 47, 80, TOKENS]), expected) < CLOSE
     assert furthest(cut(ours, ids, list(range(1, TOKENS + 1))), expected) < CLOSE
+
+
+def test_weights_that_are_not_settled_give_the_same_logits_bit_for_bit() -> None:
+    ids = tokens()
+    for gating in ("per-head", "per-element", False):
+        config = TargetConfig.from_dict(TARGET | {"gating": gating})
+        plain, settled = Laguna(config), Laguna(config)
+        for model in (plain, settled):
+            model.load_weights(random_weights(plain))
+        settle(settled, mx.float32)
+        assert furthest(cut(plain, ids, [40, 41, TOKENS]), cut(settled, ids, [40, 41, TOKENS])) == 0.0
 
 
 def test_a_text_has_the_same_logits_bit_for_bit_however_it_is_cut(target: Laguna) -> None:
@@ -208,9 +219,9 @@ def test_no_layer_output_is_wider_than_the_parameters(quantised: bool) -> None:
     wide = {"hidden_size": 64, "moe_intermediate_size": 64, "shared_expert_intermediate_size": 64}
     ours = Laguna(TargetConfig.from_dict(TARGET | overrides | wide | {"intermediate_size": 64, "head_dim": 32}))
     ours.load_weights(random_weights(ours))
-    ours.set_dtype(mx.bfloat16)
     if quantised:
         nn.quantize(ours, group_size=64, bits=4)
+    settle(ours, mx.bfloat16)
     caches = ours.make_caches(4)
     for length in (30, 1, 4):
         output = ours(tokens(length), [Row(0, length, caches)], taps=range(5))
