@@ -261,7 +261,7 @@ def list_files(rng: Random) -> Family:
     def ask(rng: Random) -> Ask:
         files = [words.path(rng) for _ in range(rng.randint(1, 3))]
         phrase = rng.choice(("List the files.", "Which files are there?", "Show all files, please."))
-        return Ask(phrase, {}, "\n".join(files), "The files are: " + ", ".join(files))
+        return Ask(phrase, {}, "\n".join(files), "The files are:\n" + "\n".join(files))
 
     return Family(rng.choice(("list_files", "ls")), "List all files.", {}, (), ask)
 

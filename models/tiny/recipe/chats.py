@@ -86,16 +86,20 @@ def _plain(rng: Random, memory: dict[str, str]) -> Said:
 def _asks(rng: Random, families: Sequence[Family], pair: bool) -> list[tuple[Family, Ask]]:
     count = 2 if pair else 1
     chosen = [rng.choice(families) for _ in range(count)]
-    if pair and rng.random() < 0.5:
+    if pair and (rng.random() < 0.5 or not chosen[1].properties):
         chosen[1] = chosen[0]
+    if not chosen[0].properties:
+        # Nobody asks twice in one breath for what takes no argument.
+        chosen = [family for family in chosen[1:] if family.properties] or chosen[:1]
     return [(family, family.ask(rng)) for family in chosen]
 
 
 def _together(rng: Random, asks: Sequence[tuple[Family, Ask]]) -> str:
     first, *rest = [ask.phrase for _, ask in asks]
-    weather = all("weather in " in ask.phrase and len(ask.arguments) == 1 for _, ask in asks)
-    if rest and weather and asks[0][0] is asks[1][0] and rng.random() < 0.7:
-        city = next(iter(asks[1][1].arguments.values()))
+    cities = [str(next(iter(ask.arguments.values()), "")) for _, ask in asks if "weather in " in ask.phrase]
+    alike = len(cities) == 2 and asks[0][0] is asks[1][0] and all(len(ask.arguments) == 1 for _, ask in asks)
+    if alike and first[:-1].endswith(cities[0]) and rng.random() < 0.7:
+        city = cities[1]
         return f"{first[:-1]} and {city}{first[-1]}"
     return " ".join([first, *rest])
 
