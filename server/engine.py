@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import mlx.core as mx
@@ -67,11 +68,18 @@ class Engine:
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
-    async def stop(self) -> None:
-        """Fail what is left, by name, and wait until the thread has freed its arrays and ended."""
-        self._fail_all(ServerStopping())
+    async def drain(self, grace: float) -> None:
+        """Take nothing new, and give what runs `grace` seconds to end; then fail the rest, by name."""
         if self._state != "dead":
             self._state = "stopped"
+        end = time.monotonic() + grace
+        while self._live and time.monotonic() < end:
+            await asyncio.sleep(0.02)
+        self._fail_all(ServerStopping)
+
+    async def stop(self) -> None:
+        """Fail what is left and wait until the thread has freed its arrays and ended."""
+        await self.drain(0)
         self._line.close()
         await asyncio.to_thread(self._thread.join)
 
@@ -136,10 +144,6 @@ class Engine:
         self._live.discard(ticket)
         self._line.leave(ticket)
 
-    def abort(self, ticket: Ticket) -> None:
-        """End one request because the server stops; its reader is told."""
-        ticket.deliver(ServerStopping())
-
     def _main(self) -> None:
         """The thread. Nothing of it outlives it: arrays are dropped here, then MLX's streams."""
         try:
@@ -175,17 +179,19 @@ class Engine:
         if self._state == "loading":
             self._model = model
             self._state = "ready"
+            drafting = self._settings.speculation if model.speculation_off is None else model.speculation_off
+            log.info("%s is ready; context %d tokens; speculation: %s", model.id, model.context_length, drafting)
 
     def _die(self, reason: str) -> None:
         loading = self._state == "loading"
         self._state, self._reason = "dead", reason
-        self._fail_all(EngineDead(reason))
+        self._fail_all(partial(EngineDead, reason))
         if loading and self._on_load_failure is not None:
             self._on_load_failure()
 
-    def _fail_all(self, refusal: Refusal) -> None:
+    def _fail_all(self, refusal: Callable[[], Refusal]) -> None:
         for ticket in list(self._live):
-            ticket.deliver(refusal)
+            ticket.deliver(refusal())
             self.release(ticket)
 
 

@@ -122,10 +122,6 @@ class Generation:
                 pieces.append(event)
         raise AssertionError("a generation ends with Finished or raises")
 
-    def stop(self) -> None:
-        """The server stops: whoever reads the events is told."""
-        self._engine.abort(self._ticket)
-
     def close(self) -> None:
         """Nobody listens any more, or it is over. Calling it twice is the same as once."""
         self._engine.release(self._ticket)

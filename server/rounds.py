@@ -68,10 +68,13 @@ class Rounds:
 
     def _let_go(self) -> None:
         """Drop the sessions of cancelled tickets: what a vanished client held is free before the next round."""
-        for ticket, session in self._running:
+        running, self._running = self._running, []
+        for ticket, session in running:
+            # The flag is read once: it may be raised at any moment.
             if ticket.cancelled:
                 self._batch.cancel(session)
-        self._running = [(ticket, session) for ticket, session in self._running if not ticket.cancelled]
+            else:
+                self._running.append((ticket, session))
 
     def _admit(self) -> None:
         while len(self._running) < self._places:

@@ -1,6 +1,8 @@
 """Running the application under uvicorn until somebody stops it."""
 
+import asyncio
 import logging
+import socket
 from collections.abc import Callable
 from functools import partial
 
@@ -11,6 +13,21 @@ from server.app import create_app
 from server.backend import Pair
 from server.engine import Engine
 from server.settings import Settings
+
+
+class DrainingServer(uvicorn.Server):
+    """uvicorn, but what still runs when a signal comes is ended by name instead of being cut."""
+
+    def __init__(self, config: uvicorn.Config, engine: Engine, grace: float) -> None:
+        super().__init__(config)
+        self._engine = engine
+        self._grace = grace
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let requests end while uvicorn waits for their connections."""
+        draining = asyncio.create_task(self._engine.drain(self._grace))
+        await super().shutdown(sockets)
+        draining.cancel()
 
 
 def serve_forever(settings: Settings) -> int:
@@ -27,17 +44,15 @@ def run(settings: Settings, load: Callable[[], Pair]) -> int:
         nonlocal failed
         failed = server.should_exit = True
 
-    app = create_app(Engine(load, settings, on_load_failure=give_up), settings)
-    # Open streams get their own grace first; uvicorn's limit only ends what did not use it.
-    limit = round(settings.shutdown_grace) + 3
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            host=settings.host,
-            port=settings.port,
-            log_level=settings.log_level,
-            timeout_graceful_shutdown=limit,
-        )
+    engine = Engine(load, settings, on_load_failure=give_up)
+    config = uvicorn.Config(
+        create_app(engine, settings),
+        host=settings.host,
+        port=settings.port,
+        log_level=settings.log_level,
+        # Longer than the grace: this cuts connections, and only those that did not heed it.
+        timeout_graceful_shutdown=round(settings.shutdown_grace) + 3,
     )
+    server = DrainingServer(config, engine, settings.shutdown_grace)
     server.run()
     return 1 if failed or not server.started else 0

@@ -28,7 +28,9 @@ class Settings(BaseSettings):
     )
     max_body_mib: int = Field(8, ge=1, description="Largest request body, in MiB.")
     keep_alive: float = Field(10.0, gt=0, description="Seconds between the comments that keep a stream open.")
-    shutdown_grace: float = Field(2.0, ge=0, description="Seconds that open streams get to end when the server stops.")
+    shutdown_grace: float = Field(
+        2.0, ge=0, description="Seconds that running requests get to end when the server stops."
+    )
     reasoning_field: ReasoningField = Field(
         "reasoning_content", description="The name under which reasoning is sent: one of the two in use, or both."
     )

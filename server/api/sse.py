@@ -4,7 +4,6 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-import anyio
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.types import Receive, Scope, Send
 
@@ -32,15 +31,13 @@ class EventStream(EventSourceResponse):
 
     def __init__(self, frames: AsyncGenerator[bytes], generation: Generation, settings: Settings) -> None:
         self._generation = generation
-        self._stopping = anyio.Event()
         super().__init__(
             frames,
             ping=settings.keep_alive,
             sep="\n",
             ping_message_factory=_keep_alive,
-            data_sender_callable=self._tell_reader,
-            shutdown_event=self._stopping,
-            shutdown_grace_period=settings.shutdown_grace,
+            # When the server stops, the engine ends what is still open after its grace; this only must not be faster.
+            shutdown_grace_period=settings.shutdown_grace + 1,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,10 +46,6 @@ class EventStream(EventSourceResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._generation.close()
-
-    async def _tell_reader(self) -> None:
-        await self._stopping.wait()
-        self._generation.stop()
 
 
 async def guarded(frames: AsyncGenerator[bytes], on_error: Callable[[Refusal], bytes]) -> AsyncGenerator[bytes]:

@@ -8,4 +8,4 @@ from tests.server.script import ScriptPair, forever
 
 if __name__ == "__main__":
     pair = ScriptPair(forever, pace=0.02, context_length=10**6)
-    sys.exit(run(Settings(port=int(sys.argv[1]), keep_alive=1), lambda: pair))
+    sys.exit(run(Settings(port=int(sys.argv[1]), keep_alive=1, shutdown_grace=0.3), lambda: pair))

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 import pytest
@@ -15,7 +16,7 @@ from click.testing import CliRunner
 from server.cli import main
 from server.settings import Settings
 from tests.server.stand import asked, wait_until
-from tests.server.wire import events
+from tests.server.wire import events, refused
 
 HEAVY = ("mlx", "mlx_lm", "fastapi", "transformers", "models")
 
@@ -70,19 +71,22 @@ def free_port() -> int:
         return sock.getsockname()[1]
 
 
-def test_a_signal_ends_an_open_stream_with_a_word_and_the_process_in_time() -> None:
+def test_a_signal_ends_open_requests_with_a_word_and_the_process_in_time() -> None:
     port = free_port()
-    process = subprocess.Popen([sys.executable, "-m", "tests.server.scripted", str(port)], env=dict(os.environ))
+    process = subprocess.Popen([sys.executable, "-m", "tests.server.scripted", str(port)])
     try:
-        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as http:
+        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as http, ThreadPoolExecutor(1) as pool:
             wait_until(lambda: answers(http), 30)
+            plain = pool.submit(http.post, "/v1/chat/completions", json=asked())
+            wait_until(lambda: http.get("/health").json()["running"] == 1)
             seen = ""
             with http.stream("POST", "/v1/chat/completions", json=asked(stream=True)) as response:
                 for text in response.iter_text():
                     if not seen:
                         process.send_signal(signal.SIGTERM)
                     seen += text
-        assert json.loads(events(seen)[-1])["error"]["code"] == "server_stopping"
+            assert json.loads(events(seen)[-1])["error"]["code"] == "server_stopping"
+            assert (plain.result().status_code, refused(plain.result())["code"]) == (503, "server_stopping")
         began = time.monotonic()
         assert process.wait(10) == -signal.SIGTERM
         assert time.monotonic() - began < 5

@@ -10,11 +10,10 @@ import httpx2
 import pytest
 
 from server.backend import Pair
-from server.engine import Engine
 from server.settings import Settings
 from tests.server.script import ScriptPair, forever, ids_of, says
 from tests.server.stand import Stand, asked, running, stand, wait_until
-from tests.server.wire import chunks, events, refused
+from tests.server.wire import chunks, refused
 
 
 def half_open(served: Stand, **body: object) -> socket.socket:
@@ -194,24 +193,6 @@ def test_a_request_is_drawn_as_it_asks_and_else_as_the_checkpoint_says() -> None
         drawn = third.sampling
         assert (drawn.temperature, drawn.top_p, drawn.top_k, drawn.min_p, drawn.seed) == (0, 0.5, 0, 0.1, -5)
         assert (third.speculation, third.max_tokens) == ("off", 9)
-
-
-def test_an_open_stream_is_told_when_the_server_stops() -> None:
-    with stand(ScriptPair(forever, pace=0.01), context_length=100_000) as served:
-        seen = ""
-        with served.http.stream("POST", "/v1/chat/completions", json=asked(stream=True)) as response:
-            for text in response.iter_text():
-                if not seen:
-                    stop_streams(served.engine)
-                seen += text
-        assert json.loads(events(seen)[-1])["error"]["code"] == "server_stopping"
-
-
-def stop_streams(engine: Engine) -> None:
-    """What the shutdown event of a stream leads to."""
-    (ticket,) = engine._live
-    assert engine._loop is not None
-    engine._loop.call_soon_threadsafe(engine.abort, ticket)
 
 
 def test_the_thread_ends_with_the_server_and_frees_what_it_held() -> None:
