@@ -1,22 +1,13 @@
-"""One random pair for the whole session, and a clean end for the thread that ran MLX."""
+"""One random pair for the whole session."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import mlx.core as mx
 import pytest
 
 from models.checkpoint import load_speculator, load_target
 from models.dflash_laguna import DFlashLaguna
 from models.laguna import Laguna
 from tests.models.tiny_checkpoint import write_pair
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _streams() -> Iterator[None]:
-    yield
-    # A thread that ran MLX and ends without this aborts the process.
-    mx.clear_streams()
 
 
 @pytest.fixture(scope="session")

@@ -104,6 +104,15 @@ def test_a_wrapper_prefix_is_taken_off(pair_folder: Path, target: Laguna, tmp_pa
     np.testing.assert_array_equal(logits(load_target(tmp_path)), logits(target))
 
 
+def test_a_head_beside_a_tied_embedding_is_left_unread(tmp_path: Path, target: Laguna) -> None:
+    write_pair(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(TARGET | {"tie_word_embeddings": True}))
+    tied = load_target(tmp_path)
+    assert "lm_head.weight" not in parameters(tied)
+    states = mx.ones((1, 32))
+    np.testing.assert_array_equal(np.array(tied.head(states)), np.array(target.model.embed_tokens.as_linear(states)))
+
+
 def test_stacked_experts_and_a_linear_router_load_as_they_are(tmp_path: Path, target: Laguna) -> None:
     write_pair(tmp_path)
     mx.save_safetensors(str(tmp_path / "model.safetensors"), parameters(target))

@@ -67,6 +67,15 @@ def test_a_gate_spelled_true_is_per_head_and_the_spelling_is_remembered() -> Non
     assert not TargetConfig.from_dict(XS_2_1).gating_is_spelled_true
 
 
+def test_without_a_list_the_first_layer_is_dense_and_a_step_may_skip_others() -> None:
+    raw = {key: value for key, value in XS_2_1.items() if key not in ("mlp_layer_types", "mlp_only_layers")}
+    assert TargetConfig.from_dict(raw).sparse == (False,) + (True,) * 39
+    assert TargetConfig.from_dict(raw | {"decoder_sparse_step": 2}).sparse == (False, True) * 20
+    without = TargetConfig.from_dict(XS_2_1 | {"num_experts": 0})
+    assert without.experts is None
+    assert set(without.sparse) == {False}
+
+
 def test_the_older_router_spelling_means_softmax() -> None:
     experts = TargetConfig.from_dict(XS_2_1 | {"moe_router_use_sigmoid": False}).experts
     assert experts is not None
@@ -103,6 +112,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"architectures": ["LlamaForCausalLM"]}, "architectures is .'LlamaForCausalLM'.; it must be a list with"),
     ({"layer_types": ["full_attention"] * 39}, "layer_types is .*; it must be a list of 40 entries"),
     ({"layer_types": ["full"] * 40}, "layer_types is .*; it must be a list of 'full_attention' and"),
+    ({"layer_types": "full"}, "layer_types is 'full'; it must be a list of 'full_attention' and"),
+    ({"num_experts": 2.5}, "num_experts is 2.5; it must be an integer"),
     ({"sliding_window": 0}, "sliding_window is 0; it must be a positive number of keys"),
     ({"swa_attention_sink_enabled": True}, "swa_attention_sink_enabled is True; it must be false"),
     (

@@ -12,36 +12,17 @@ from mlx.utils import tree_flatten
 from safetensors.numpy import load_file
 
 from models.cache import CacheError, FullCache
+from models.checkpoint import settle
 from models.config import SpeculatorConfig
 from models.contract import LayerCache, Row
 from models.dflash_laguna import DFlashLaguna, StandaloneSpeculatorError
 from models.laguna import Laguna
 from tests.models.plain_dflash import PlainDFlash
+from tests.models.published import S_2_1_DFLASH, XS_2_1_DFLASH
 from tests.models.tiny_checkpoint import SPECULATOR, speculator_tensors
 
 WINDOW = SPECULATOR["sliding_window"]
 CONTEXT = 3 * WINDOW + 5
-
-XS_2_1: dict[str, Any] = SPECULATOR | {
-    "head_dim": 128,
-    "hidden_size": 2048,
-    "intermediate_size": 8192,
-    "num_attention_heads": 64,
-    "num_hidden_layers": 5,
-    "num_key_value_heads": 8,
-    "sliding_window": 512,
-    "vocab_size": 100352,
-    "draft_vocab_size": 100352,
-    "layer_types": ["sliding_attention"] * 5,
-    "eagle_aux_hidden_state_layer_ids": [2, 14, 26, 34, 40],
-    "dflash_config": {
-        "block_size": 16,
-        "mask_token_id": 12,
-        "num_target_layers": 40,
-        "target_layer_ids": [1, 13, 25, 33, 39],
-        "causal": True,
-    },
-}
 
 
 @pytest.fixture(scope="module")
@@ -141,11 +122,21 @@ def test_blocks_and_contexts_of_several_sessions_do_not_touch_each_other(specula
         np.testing.assert_array_equal(got[start : start + drafts], block(speculator, caches, drafts, anchor))
 
 
+def test_weights_that_are_not_settled_draft_the_same_bit_for_bit(target: Laguna, speculator: DFlashLaguna) -> None:
+    plain = DFlashLaguna(speculator.config, embed=target.embed, head=target.head)
+    flat = tree_flatten(speculator.parameters())
+    assert isinstance(flat, list)
+    plain.load_weights(flat)
+    rows = fused(speculator, states())
+    drafts = [block(network, context(network, rows, [50, CONTEXT]), 7) for network in (plain, speculator)]
+    np.testing.assert_array_equal(drafts[0], drafts[1])
+
+
 def test_taps_of_a_real_pass_make_a_context(target: Laguna, speculator: DFlashLaguna) -> None:
     ids = mx.arange(30)
     output = target(ids, [Row(0, 30, target.make_caches(8))], taps=speculator.target_layer_ids)
     caches = context(speculator, speculator.fuse(output.taps))
-    assert block(speculator, caches, 7).shape == (7, 97)
+    assert block(speculator, caches, speculator.block_size - 1).shape == (7, 97)
 
 
 def test_a_wrong_number_of_taps_is_refused(speculator: DFlashLaguna) -> None:
@@ -174,7 +165,7 @@ def lazy(config: dict[str, Any]) -> tuple[DFlashLaguna, dict[str, mx.array]]:
 
 
 def test_the_published_tensors_of_xs_2_1_load_strictly() -> None:
-    network, tensors = lazy(XS_2_1)
+    network, tensors = lazy(XS_2_1_DFLASH)
     assert len(tensors) == 58 == 10 * 5 + 5 + 3
     assert tensors["layers.4.self_attn.qkv_proj.weight"].shape == (10240, 2048)
     assert tensors["layers.0.self_attn.g_proj.weight"].shape == (64, 2048)
@@ -185,15 +176,11 @@ def test_the_published_tensors_of_xs_2_1_load_strictly() -> None:
         network.load_weights(list(network.sanitize(tensors).items()), strict=True)
 
 
-def test_s_2_1_has_69_tensors() -> None:
-    six = {"num_hidden_layers": 6, "layer_types": ["sliding_attention"] * 6, "num_attention_heads": 72}
-    sizes = {"hidden_size": 3072, "intermediate_size": 12288, "sliding_windows": [512] * 6}
-    ids = [1, 10, 19, 29, 38, 47]
-    dflash = XS_2_1["dflash_config"] | {"num_target_layers": 48, "target_layer_ids": ids}
-    eagle = {"eagle_aux_hidden_state_layer_ids": [index + 1 for index in ids]}
-    network, tensors = lazy(XS_2_1 | six | sizes | eagle | {"dflash_config": dflash})
-    assert len(tensors) == 69
+def test_the_published_tensors_of_s_2_1_load_strictly() -> None:
+    network, tensors = lazy(S_2_1_DFLASH)
+    assert len(tensors) == 69 == 10 * 6 + 6 + 3
     assert tensors["layers.5.self_attn.qkv_proj.weight"].shape == (11264, 3072)
+    assert tensors["fc.weight"].shape == (3072, 18432)
     network.load_weights(list(network.sanitize(tensors).items()), strict=True)
 
 
@@ -225,11 +212,13 @@ def test_no_draft_layer_is_wider_than_the_parameters() -> None:
     def head(x: mx.array) -> mx.array:
         return x
 
-    network = DFlashLaguna(SpeculatorConfig.from_dict(SPECULATOR), embed=nn.Embedding(97, 32), head=head)
-    network.set_dtype(mx.bfloat16)
-    taps = [mx.array(tap).astype(mx.bfloat16) for tap in states(40)]
-    rows = network.fuse(taps)
-    caches = network.make_context()
-    network.absorb(rows, [Row(0, 40, caches)])
-    assert rows.dtype == mx.bfloat16
+    embed = nn.Embedding(97, 32)
+    embed.set_dtype(mx.bfloat16)
+    network = DFlashLaguna(SpeculatorConfig.from_dict(SPECULATOR), embed=embed, head=head)
+    settle(network, mx.bfloat16)
+    rows = network.fuse([mx.array(tap).astype(mx.bfloat16) for tap in states(40)])
+    caches = context(network, rows, [20, 21, 40])
+    drafts = network.draft_block(mx.array([3]), [Row(0, 8, caches)])
+    assert drafts.shape == (7, 32)
+    assert {rows.dtype, drafts.dtype} == {mx.bfloat16}
     assert {array.dtype for cache in caches for array in cache.arrays} == {mx.bfloat16}

@@ -16,7 +16,8 @@ from models.checkpoint import settle
 from models.config import TargetConfig
 from models.contract import LayerCache, Row
 from models.laguna import Laguna
-from tests.models.tiny_checkpoint import TARGET
+from tests.models.published import M_1, XS_2_1
+from tests.models.tiny_checkpoint import TARGET, target_tensors
 
 TOKENS = 90
 CLOSE = 2e-5
@@ -228,3 +229,31 @@ def test_no_layer_output_is_wider_than_the_parameters(quantised: bool) -> None:
         assert {tap.dtype for tap in output.taps} == {mx.bfloat16}
         assert output.logits.dtype == mx.bfloat16
     assert {array.dtype for cache in caches for array in cache.arrays} == {mx.bfloat16}
+
+
+FOUR_OF_XS_2_1 = XS_2_1 | {
+    "num_hidden_layers": 4,
+    "layer_types": XS_2_1["layer_types"][:4],
+    "num_attention_heads_per_layer": [48, 64, 64, 64],
+    "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+}
+FOUR_OF_M_1 = M_1 | {"num_hidden_layers": 4}
+# That file leaves these two to its other fields.
+SAID_OTHERWISE = {
+    "num_attention_heads_per_layer": [64] * 4,
+    "mlp_layer_types": ["dense", "dense", "dense", "sparse"],
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "gate_rows"), [(FOUR_OF_XS_2_1, 64), (FOUR_OF_M_1, 64 * 128)], ids=["XS-2.1", "M.1"]
+)
+def test_the_published_tensors_load_strictly_at_their_real_sizes(config: dict[str, Any], gate_rows: int) -> None:
+    # Four layers stand for all; nothing is ever evaluated, so the sizes cost nothing.
+    network = Laguna(TargetConfig.from_dict(config))
+    tensors = {name: mx.zeros(shape, mx.bfloat16) for name, shape in target_tensors(SAID_OTHERWISE | config).items()}
+    network.load_weights(list(network.sanitize(tensors).items()), strict=True)
+    shapes = {name: value.shape for name, value in parameters(network)}
+    assert network.vocab_size == 100352
+    assert shapes["model.layers.3.self_attn.g_proj.weight"] == (gate_rows, config["hidden_size"])
+    assert shapes["model.layers.3.mlp.switch_mlp.up_proj.weight"][0] == 256
