@@ -4,16 +4,14 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from server.api import catalog, ops
 from server.api.chat import route as chat
-from server.api.wire import Json, path
+from server.api.wire import Json
 from server.engine import Engine
 from server.errors import (
     InternalError,
-    InvalidValue,
     Refusal,
     UnknownRoute,
     UnreadableBody,
@@ -44,7 +42,6 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     app.include_router(ops.routes(engine, settings))
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(Exception, _crashed)
     return app
 
@@ -68,13 +65,6 @@ async def _http_error(request: Request, error: Exception) -> Json:
         case 405:
             return _answer(WrongMethod(f"Not allowed ({place})."), dict(error.headers or {}))
     return _answer(UnreadableBody(f"The request could not be read ({place})."))
-
-
-async def _invalid(_: Request, error: Exception) -> Json:
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    param = path(first["loc"][1:])
-    return _answer(InvalidValue(f"Invalid value for '{param}': {first['msg']}.", param=param))
 
 
 async def _crashed(_: Request, __: Exception) -> Json:

@@ -140,9 +140,8 @@ async def begin(engine: Engine, turn: Turn) -> Generation:
     if room < 1:
         raise PromptTooLong(tokens=len(prompt.ids), limit=model.context_length)
     budget = room if turn.max_tokens is None else min(turn.max_tokens, room)
-    ticket = engine.submit(prompt.ids, turn.wishes, budget, turn.speculation)
-    reader = Reader([dict(tool) for tool in turn.tools], prompt.thinking)
-    return Generation(engine, ticket, Transcript(model.tokenizer.decoder(), Stops(turn.stops), reader))
+    transcript = Transcript(model.tokenizer.decoder(), Stops(turn.stops), Reader(turn.tools, prompt.thinking))
+    return Generation(engine, engine.submit(prompt.ids, turn.wishes, budget, turn.speculation), transcript)
 
 
 def _finished(transcript: Transcript, end: Literal["stop", "length"], progress: Progress) -> Finished:

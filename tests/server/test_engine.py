@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx2
 import pytest
 
+from models.decode.session import InvalidRequest, Request, Session
 from server.backend import Pair
 from server.settings import Settings
-from tests.server.script import ScriptPair, forever, ids_of, says
+from tests.server.script import ScriptBatch, ScriptPair, forever, ids_of, says
 from tests.server.stand import Stand, asked, running, stand, wait_until
 from tests.server.wire import chunks, refused
 
@@ -90,6 +91,22 @@ def test_a_session_that_raises_fails_alone() -> None:
         bad = served.post(messages=[{"role": "user", "content": "bad"}])
         assert (bad.status_code, refused(bad)["code"]) == (500, "generation_failed")
         assert good.result().json()["choices"][0]["message"]["content"] == "a" * 20
+
+
+def test_a_request_that_the_batch_does_not_take_fails_alone() -> None:
+    class Picky(ScriptBatch):
+        def add(self, request: Request) -> Session:
+            if request.sampling.seed == 5:
+                raise InvalidRequest("prompt", 9, "smaller")
+            return super().add(request)
+
+    class PickyPair(ScriptPair):
+        def batch(self, *, prefill_chunk: int) -> ScriptBatch:
+            return Picky(self)
+
+    with stand(PickyPair(says("ok"))) as served:
+        assert refused(served.post(seed=5))["code"] == "generation_failed"
+        assert served.post(seed=6).status_code == 200
 
 
 def test_a_round_that_raises_fails_its_requests_and_the_next_ones_work() -> None:

@@ -3,11 +3,12 @@
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
-from tests.server.script import ScriptPair, says
+from models.tokenizer import TextDecoder
+from tests.server.script import ScriptPair, ScriptTokenizer, says
 from tests.server.stand import Stand, asked, stand
 from tests.server.wire import chunks, deltas, events, folded
 
@@ -246,6 +247,23 @@ def test_a_stream_that_fails_says_so_and_does_not_look_finished() -> None:
         whole = served.post()
         assert whole.status_code == 500
         assert whole.headers["x-should-retry"] == "false"
+
+
+def test_a_fault_of_ours_in_mid_stream_is_told_without_details() -> None:
+    class Faulty(TextDecoder):
+        def push(self, ids: Iterable[int]) -> str:
+            raise KeyError("/secret/path")
+
+    class Tokenizer(ScriptTokenizer):
+        def decoder(self) -> TextDecoder:
+            return Faulty({})
+
+    with stand(ScriptPair(says("x"), tokenizer=Tokenizer())) as served:
+        response = served.post(stream=True)
+        assert json.loads(events(response.text)[-1])["error"]["code"] == "internal_error"
+        assert "secret" not in response.text
+        assert served.post().status_code == 500
+        served.wait_until(lambda: served.pair.sessions == 0)
 
 
 def test_two_interleaved_streams_with_calls_do_not_mix() -> None:
