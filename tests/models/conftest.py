@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
 from models.checkpoint import load_speculator, load_target
@@ -17,9 +18,9 @@ def pair_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def target(pair_folder: Path) -> Laguna:
-    return load_target(pair_folder)
+    return load_target(pair_folder, mx.float32)
 
 
 @pytest.fixture(scope="session")
 def speculator(pair_folder: Path, target: Laguna) -> DFlashLaguna:
-    return load_speculator(pair_folder / "speculator", target)
+    return load_speculator(pair_folder / "speculator", target, mx.float32)

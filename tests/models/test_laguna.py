@@ -16,6 +16,7 @@ from models.checkpoint import settle
 from models.config import TargetConfig
 from models.contract import LayerCache, Row
 from models.laguna import Laguna
+from tests.models.closeness import assert_same
 from tests.models.published import M_1, XS_2_1
 from tests.models.tiny_checkpoint import TARGET, target_tensors
 
@@ -99,20 +100,15 @@ def cut(model: Laguna, ids: mx.array, ends: Sequence[int]) -> mx.array:
     return mx.concatenate([alone(model, ids[start:end], caches) for start, end in zip(starts, ends, strict=True)])
 
 
-def furthest(left: mx.array, right: mx.array) -> float:
-    assert left.shape == right.shape
-    return float(np.abs(np.array(left) - np.array(right)).max())
-
-
 @pytest.mark.parametrize("overrides", SHAPES.values(), ids=SHAPES.keys())
 def test_logits_equal_mlx_lm_in_one_pass_in_chunks_and_step_by_step(overrides: dict[str, Any]) -> None:
     theirs, ours = both(overrides)
     ids = tokens()
     expected = theirs(ids[None], cache=theirs.make_cache())[0]
     assert 2 < np.abs(np.array(expected)).max() < 100
-    assert furthest(cut(ours, ids, [TOKENS]), expected) < CLOSE
-    assert furthest(cut(ours, ids, [1, 30, 31, 47, 80, TOKENS]), expected) < CLOSE
-    assert furthest(cut(ours, ids, list(range(1, TOKENS + 1))), expected) < CLOSE
+    assert_same(cut(ours, ids, [TOKENS]), expected, CLOSE)
+    assert_same(cut(ours, ids, [1, 30, 31, 47, 80, TOKENS]), expected, CLOSE)
+    assert_same(cut(ours, ids, list(range(1, TOKENS + 1))), expected, CLOSE)
 
 
 def test_weights_that_are_not_settled_give_the_same_logits_bit_for_bit() -> None:
@@ -123,7 +119,7 @@ def test_weights_that_are_not_settled_give_the_same_logits_bit_for_bit() -> None
         for model in (plain, settled):
             model.load_weights(random_weights(plain))
         settle(settled, mx.float32)
-        assert furthest(cut(plain, ids, [40, 41, TOKENS]), cut(settled, ids, [40, 41, TOKENS])) == 0.0
+        assert_same(cut(plain, ids, [40, 41, TOKENS]), cut(settled, ids, [40, 41, TOKENS]))
 
 
 def test_a_text_has_the_same_logits_bit_for_bit_however_it_is_cut(target: Laguna) -> None:
@@ -131,7 +127,7 @@ def test_a_text_has_the_same_logits_bit_for_bit_however_it_is_cut(target: Laguna
     whole = cut(target, ids, [TOKENS])
     for width in (1, 2, 3, 4, 5, 8, 16, 33):
         ends = [*range(width, TOKENS, width), TOKENS]
-        assert furthest(cut(target, ids, ends), whole) == 0.0, width
+        assert_same(cut(target, ids, ends), whole)
 
 
 def test_ragged_rows_of_several_sessions_have_the_logits_of_each_alone(target: Laguna) -> None:
@@ -151,7 +147,7 @@ def test_ragged_rows_of_several_sessions_have_the_logits_of_each_alone(target: L
             reached[index] += lengths[index]
     assert reached == [70, 23, 41]
     for text, parts in zip(texts, got, strict=True):
-        assert furthest(mx.concatenate(parts), cut(target, text, [text.shape[0]])) == 0.0
+        assert_same(mx.concatenate(parts), cut(target, text, [text.shape[0]]))
 
 
 def test_going_back_past_the_window_leaves_no_trace(target: Laguna) -> None:
@@ -164,7 +160,7 @@ def test_going_back_past_the_window_leaves_no_trace(target: Laguna) -> None:
             cache.rollback(7)
         reached += kept
     assert reached == TOKENS
-    assert furthest(mx.concatenate(parts), cut(target, ids, [TOKENS])) == 0.0
+    assert_same(mx.concatenate(parts), cut(target, ids, [TOKENS]))
 
 
 def test_taps_are_the_outputs_of_the_layers_asked_for_in_the_order_asked_for(target: Laguna) -> None:
@@ -172,7 +168,7 @@ def test_taps_are_the_outputs_of_the_layers_asked_for_in_the_order_asked_for(tar
     output = target(ids, [Row(0, 20, target.make_caches(0))], taps=(4, 0, 2))
     assert [tap.shape for tap in output.taps] == [(20, 32)] * 3
     # The last layer's output is what the final norm and the head read.
-    assert furthest(target.head(target.model.norm(output.taps[0])), output.logits) == 0.0
+    assert_same(target.head(target.model.norm(output.taps[0])), output.logits)
     shallow = TARGET | {
         "num_hidden_layers": 1,
         "layer_types": ["full_attention"],
@@ -182,7 +178,7 @@ def test_taps_are_the_outputs_of_the_layers_asked_for_in_the_order_asked_for(tar
     first = Laguna(TargetConfig.from_dict(shallow))
     first.load_weights([(name, value) for name, value in parameters(target) if ".layers." not in name or ".0." in name])
     expected = first(ids, [Row(0, 20, first.make_caches(0))], taps=(0,)).taps[0]
-    assert furthest(output.taps[1], expected) == 0.0
+    assert_same(output.taps[1], expected)
 
 
 def test_logit_rows_pick_rows_for_the_head_in_the_order_asked_for(target: Laguna) -> None:
@@ -190,7 +186,7 @@ def test_logit_rows_pick_rows_for_the_head_in_the_order_asked_for(target: Laguna
     everything = alone(target, ids, target.make_caches(0))
     rows = [Row(0, 20, target.make_caches(0))]
     some = target(ids, rows, logit_rows=mx.array([19, 3])).logits
-    assert furthest(some, everything[mx.array([19, 3])]) == 0.0
+    assert_same(some, everything[mx.array([19, 3])])
 
 
 def test_rows_must_cover_the_batch_and_own_the_right_caches(target: Laguna) -> None:

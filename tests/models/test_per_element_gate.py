@@ -10,6 +10,7 @@ from models.config import TargetConfig
 from models.contract import Row
 from models.experts import Experts
 from models.laguna import Laguna
+from tests.models.closeness import assert_same
 from tests.models.test_laguna import parameters, random_weights, tokens
 from tests.models.tiny_checkpoint import TARGET
 
@@ -65,7 +66,7 @@ def test_a_gate_per_element_multiplies_every_element_of_the_attention_output() -
     x = x + (gate / (1 + np.exp(-gate)) * (y @ layer["mlp.up_proj"].T)) @ layer["mlp.down_proj"].T
     expected = norm(x, named["model.norm"]) @ named["lm_head"].T
     got = model(ids, [Row(0, 12, model.make_caches(0))]).logits
-    np.testing.assert_allclose(np.array(got), expected, atol=2e-5)
+    assert_same(got, expected, 2e-5)
 
 
 @pytest.mark.parametrize("normalise", [True, False])
@@ -86,7 +87,7 @@ def test_a_softmax_router_weighs_its_experts_with_or_without_renormalising(norma
         for expert in chosen:
             parts = (weights[f"switch_mlp.{name}_proj.weight"][expert] for name in ("gate", "up", "down"))
             expected[at] += 1.5 * scores[at, expert] / total * feed_forward(row, *parts)
-    np.testing.assert_allclose(np.array(experts(mx.array(x, dtype=mx.float32))), expected, atol=2e-5)
+    assert_same(experts(mx.array(x, dtype=mx.float32)), expected, 2e-5)
 
 
 def feed_forward(x: np.ndarray, gate: np.ndarray, up: np.ndarray, down: np.ndarray) -> np.ndarray:
