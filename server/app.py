@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 
 from server.api import catalog, ops
 from server.api.chat import route as chat
+from server.api.identity import RequestId
 from server.api.wire import Json
 from server.engine import Engine
 from server.errors import (
@@ -36,6 +37,7 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
             await engine.stop()
 
     app = FastAPI(title="laguna-server", lifespan=life, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.add_middleware(RequestId)
     for prefix in ("/v1", ""):
         app.include_router(chat.routes(engine, settings), prefix=prefix)
         app.include_router(catalog.routes(engine), prefix=prefix)

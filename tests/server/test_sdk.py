@@ -96,6 +96,15 @@ def test_errors_arrive_as_the_exceptions_of_the_sdk() -> None:
         assert unsupported.value.param == "logprobs"
 
 
+def test_answers_and_errors_have_request_ids(served: Stand) -> None:
+    answer = served.sdk.chat.completions.create(model=MODEL, messages=HI)
+    with pytest.raises(openai.NotFoundError) as missing:
+        served.sdk.chat.completions.create(model="other", messages=HI)
+    assert answer._request_id
+    assert missing.value.request_id
+    assert answer._request_id != missing.value.request_id
+
+
 def test_a_failure_in_mid_stream_is_raised() -> None:
     with stand(ScriptPair(lambda _: [ids_of("ab"), RuntimeError("no")])) as served:
         stream = served.sdk.chat.completions.create(model=MODEL, messages=HI, stream=True)
