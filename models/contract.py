@@ -63,7 +63,7 @@ class Target(Protocol):
     def __call__(
         self, ids: mx.array, rows: Sequence[Row], *, taps: Sequence[int] = (), logit_rows: mx.array | None = None
     ) -> Output:
-        """Run `ids` [T] (int32); `rows` cover 0..T in order. `logit_rows` [R] picks flat rows for the head (None: all)."""
+        """Run `ids` [T] (int32); `rows` cover 0..T in order. `logit_rows` [R] picks rows for the head (None: all)."""
         ...
 
 
