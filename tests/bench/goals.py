@@ -1,0 +1,60 @@
+"""What the decoding loop is to reach, as a table over the figures of one run."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Figures = Mapping[str, Any]
+OURS = ("auto", "always")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One figure and its bound."""
+
+    name: str
+    of: Callable[[Figures], float]
+    bound: float
+    at_least: bool
+    only: str | None = None
+    """The one BLAS it is about; None: all."""
+
+    def missed(self, figures: Figures) -> str | None:
+        """What to say when these figures miss it."""
+        value = self.of(figures)
+        if (value >= self.bound) if self.at_least else (value <= self.bound):
+            return None
+        return f"{self.name} is {value:.3f}, to reach {'at least' if self.at_least else 'at most'} {self.bound}"
+
+
+GOALS = (
+    Goal("plain decoding against mlx-lm", lambda f: f["ratios"]["off_to_mlx_lm"], 0.97, at_least=True),
+    Goal("auto against plain decoding", lambda f: f["ratios"]["auto_to_off"], 0.95, at_least=True),
+    Goal(
+        "the better of auto and always against plain decoding",
+        lambda f: max(f["ratios"]["auto_to_off"], f["ratios"]["always_to_off"]),
+        2.4,
+        at_least=True,
+        only="openblas",
+    ),
+    Goal("loop overhead of a plain round, in plain steps", lambda f: f["overhead"]["off"], 0.1, at_least=False),
+    Goal("loop overhead of a block round, in plain steps", lambda f: f["overhead"]["always"], 0.1, at_least=False),
+    Goal("host reads a step", lambda f: f["reads_per_step"], 1.0, at_least=False),
+    Goal("rollback against concat-and-trim", lambda f: f["rollback"]["ratio"], 0.1, at_least=False),
+)
+
+
+def missed(runs: Mapping[str, Figures | None], goals: Iterable[Goal] = GOALS) -> list[str]:
+    """Every goal that a run misses; a run that could not be made misses, too."""
+    found = []
+    for blas, figures in runs.items():
+        if figures is None:
+            found.append(f"{blas}: not measured, the library was not found")
+            continue
+        told = [goal.missed(figures) for goal in goals if goal.only in (None, blas)]
+        found += [f"{blas}: {line}" for line in told if line is not None]
+        differ = figures["texts_that_differ"] if blas == "bundled" else {}
+        found += [
+            f"{blas}: {arm} wrote {differ[arm]} other texts than plain decoding" for arm in OURS if differ.get(arm)
+        ]
+    return found

@@ -1,0 +1,59 @@
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from tests.bench.blas import environment, find_openblas
+from tests.bench.goals import missed
+
+GOOD: dict[str, Any] = {
+    "ratios": {"off_to_mlx_lm": 1.0, "auto_to_off": 2.5, "always_to_off": 2.4},
+    "overhead": {"off": 0.02, "auto": 0.04, "always": 0.05},
+    "reads_per_step": 1.0,
+    "rollback": {"ratio": 0.04},
+    "texts_that_differ": {"auto": 0, "always": 0, "mlx_lm": 3},
+}
+
+
+def changed(**parts: dict[str, float]) -> dict[str, Any]:
+    figures = deepcopy(GOOD)
+    for name, values in parts.items():
+        figures[name] |= values
+    return figures
+
+
+def test_figures_that_reach_every_goal_miss_none() -> None:
+    assert missed({"bundled": GOOD, "openblas": GOOD}) == []
+
+
+def test_every_missed_figure_is_named_with_its_goal() -> None:
+    lines = missed({"bundled": changed(ratios={"off_to_mlx_lm": 0.9}, overhead={"always": 0.2}), "openblas": GOOD})
+    assert lines == [
+        "bundled: plain decoding against mlx-lm is 0.900, to reach at least 0.97",
+        "bundled: loop overhead of a block round, in plain steps is 0.200, to reach at most 0.1",
+    ]
+
+
+def test_the_speed_up_is_asked_for_where_rows_are_cheap_only() -> None:
+    slow = changed(ratios={"auto_to_off": 1.0, "always_to_off": 0.5})
+    assert missed({"bundled": slow}) == []
+    assert len(missed({"openblas": slow})) == 1
+
+
+def test_a_text_that_differs_is_a_miss_with_exact_arithmetic() -> None:
+    differs = changed(texts_that_differ={"always": 2})
+    assert missed({"bundled": differs}) == ["bundled: always wrote 2 other texts than plain decoding"]
+    assert missed({"openblas": differs}) == []
+
+
+def test_a_run_that_could_not_be_made_is_a_miss() -> None:
+    assert missed({"openblas": None}) == ["openblas: not measured, the library was not found"]
+
+
+def test_openblas_is_found_where_distributions_put_it(tmp_path: Path) -> None:
+    assert find_openblas(root=tmp_path) is None
+    library = tmp_path / "usr/lib/x86_64-linux-gnu/openblas-pthread/libblas.so.3"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    assert find_openblas(root=tmp_path) == library
+    assert environment(library)["LD_PRELOAD"] == str(library)
+    assert "LD_PRELOAD" not in environment(None)
