@@ -17,7 +17,7 @@ class Attempt:
         self.raw: list[str] = []
         self.trial = False
         self.done: list[Draft] = []
-        self.draft = Draft("", None)
+        self._nameless = self.draft = Draft("", None)
         self._tools = tools
         self._names = Names(tools)
         self._name = ""
@@ -70,7 +70,7 @@ class Attempt:
 
     def _retry(self, _: str) -> bool:
         self._name = ""
-        self.draft = Draft("", None)
+        self.draft = self._nameless
         return True
 
     def _keep(self, _: str) -> bool:

@@ -11,6 +11,7 @@ _NAME_BEGUN = re.compile(r"[\w.:/-]*\s*")
 _LONGEST = 256
 """Characters of an undeclared name or key that are waited for before the text is taken for prose."""
 
+_ANY = Kind()
 _MARKS = ("<arg_", "</arg_")
 
 
@@ -94,10 +95,10 @@ class Draft:
         """Whether a declared tool's string is being written, or the call is whole: `take` may then be given out."""
         self._tool = tool
         self._declared = tool.properties if tool else {}
-        self._longest = max([_LONGEST, *(len(key) + 2 for key in self._declared)])
+        self._longest = max(_LONGEST, tool.longest_key + 2 if tool else 0)
         self._keys: set[str] = set()
         self._key = ""
-        self._value = Value(Kind(), streams=False)
+        self._value = Value(_ANY, streams=False)
         self._unsent: list[str] = []
 
     @property
@@ -128,7 +129,7 @@ class Draft:
 
     def begin_value(self, *, streams: bool) -> None:
         """The key's value begins; it is certain only at its end unless it `streams`."""
-        self._value = Value(self._tool.kind(self._key) if self._tool else Kind(), streams=streams)
+        self._value = Value(self._tool.kind(self._key) if self._tool else _ANY, streams=streams)
         if not self._again:
             self._unsent.append((", " if self._keys else "{") + quoted(self._key) + ": ")
 

@@ -37,6 +37,11 @@ class Tool:
         return {key: schemas[0] if len(schemas) == 1 else {"anyOf": schemas} for key, schemas in found.items()}
 
     @cached_property
+    def longest_key(self) -> int:
+        """The length of the longest declared key; 0 without any."""
+        return max(map(len, self.properties), default=0)
+
+    @cached_property
     def required(self) -> frozenset[str]:
         """The arguments without which a call says too little; those of one branch of a union do not count."""
         found: set[str] = set()

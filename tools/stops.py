@@ -42,28 +42,33 @@ class Stops:
             return "", True
         if len(self._nodes) == 1:
             return text, False
-        start = len(self._held)
-        text = self._held + text
-        for position in range(start, len(text)):
-            node = self._advance(text[position])
-            if node.longest:
-                self._hit, self._held = True, ""
-                return text[: position + 1 - node.longest], True
-        safe = len(text) - self._nodes[self._at].depth
-        self._held = text[safe:]
-        return text[:safe], False
+        whole = self._held + text
+        ended = self._follow(text)
+        if ended is not None:
+            end = len(self._held) + ended
+            self._hit, self._held = True, ""
+            return whole[: end - self._nodes[self._at].longest], True
+        safe = len(whole) - self._nodes[self._at].depth
+        self._held = whole[safe:]
+        return whole[:safe], False
 
     def finish(self) -> str:
         """The text still held back when the model ended without completing a stop string."""
         held, self._held, self._at = self._held, "", 0
         return held
 
-    def _advance(self, char: str) -> _Node:
+    def _follow(self, text: str) -> int | None:
+        """Walk the automaton along `text`; how much of it was read when a stop string was complete, else None."""
         nodes, at = self._nodes, self._at
-        while at and char not in nodes[at].next:
-            at = nodes[at].fallback
-        self._at = nodes[at].next.get(char, 0)
-        return nodes[self._at]
+        for position, char in enumerate(text, 1):
+            while at and char not in nodes[at].next:
+                at = nodes[at].fallback
+            at = nodes[at].next.get(char, 0)
+            if nodes[at].longest:
+                self._at = at
+                return position
+        self._at = at
+        return None
 
 
 def _automaton(strings: Sequence[str]) -> list[_Node]:
