@@ -52,8 +52,18 @@ class Tool:
 
     def kind(self, key: str) -> Kind:
         """How the bare text of argument `key` is read; an undeclared key falls to `additionalProperties`."""
-        if key in self.properties:
-            return _Reading(self.parameters).kind(self.properties[key])
+        if key not in self.properties:
+            return self._extra
+        if key not in self._kinds:
+            self._kinds[key] = _Reading(self.parameters).kind(self.properties[key])
+        return self._kinds[key]
+
+    @cached_property
+    def _kinds(self) -> dict[str, Kind]:
+        return {}
+
+    @cached_property
+    def _extra(self) -> Kind:
         extra = [part["additionalProperties"] for part in _parts(self.parameters) if "additionalProperties" in part]
         return _Reading(self.parameters).kind(extra[0]) if len(extra) == 1 else Kind()
 

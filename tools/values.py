@@ -54,10 +54,10 @@ class Kind:
         if self.members is not None:
             if text in self.members:
                 return quoted(text)
-            for spelling in _spellings(bare):
-                value = _parsed(spelling)
-                if any(_same(value, member) for member in self.members):
-                    return spelling
+            for value in map(_parsed, _spellings(bare)):
+                meant = [member for member in self.members if _same(value, member)]
+                if meant:
+                    return json.dumps(meant[0], ensure_ascii=False)
         if self._text_allowed:
             return self._beside_string(text, bare)
         for spelling in _spellings(bare):

@@ -54,7 +54,7 @@ def types(*names: str) -> Kind:
         (Kind(), ' {"a": 1}\n', '{"a": 1}'),
         (Kind(), "{'a': 1}", "\"{'a': 1}\""),
         (Kind(), '"a"', '"\\"a\\""'),
-        (Kind(frozenset({"integer", "boolean"}), (1, True)), "1.0", "1.0"),
+        (Kind(frozenset({"integer", "boolean"}), (1, True)), "1.0", "1"),
         (Kind(frozenset({"boolean", "string"}), (True, "1")), "1", '"1"'),
         (Kind(frozenset({"boolean", "string"}), (True, "a")), "True", "true"),
         (Kind(frozenset({"boolean", "string"}), (True, "a")), "b", '"b"'),
