@@ -3,8 +3,11 @@
 Everything here is a value: `decide` and `learn` map a frozen `Table` to the next, so scripted curves can drive them.
 """
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate
 
 ROWS = (1, 3, 4, 5, 9, 16)
 """Row counts just below the boundaries of Metal's matrix and attention kernels; 1 is plain decoding."""
@@ -39,12 +42,13 @@ class Acceptance:
         return self.rates[-1] if self.rates else PRIOR
 
     def expected(self, rows: int) -> float:
-        """Tokens that a block of `rows` rows is expected to commit, the target's own included."""
-        total, reached = 1.0, 1.0
-        for depth in range(rows - 1):
-            reached *= self.rate(depth)
-            total += reached
-        return total
+        """Tokens that a block of up to 64 rows is expected to commit, the target's own included."""
+        return self._expected[rows - 1]
+
+    @cached_property
+    def _expected(self) -> tuple[float, ...]:
+        reached = accumulate((self.rate(depth) for depth in range(63)), operator.mul, initial=1.0)
+        return tuple(accumulate(reached))
 
     def after(self, drafted: int, agreed: int) -> "Acceptance":
         """The estimate after a block of `drafted` drafts of which the first `agreed` agreed."""
