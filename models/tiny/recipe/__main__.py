@@ -10,6 +10,7 @@ import torch
 from models.runtime import load_runtime
 from models.tiny.recipe import train_speculator, train_target, vocabulary
 from models.tiny.recipe.export import write_speculator, write_target
+from models.tiny.recipe.parity import differences
 from models.tiny.recipe.rendering import FOLDER
 from models.tiny.recipe.score import score
 
@@ -40,11 +41,11 @@ def train(work: Path, target_seconds: float, speculator_seconds: float) -> None:
     work.mkdir(parents=True, exist_ok=True)
     tokenizer = vocabulary.build(FOLDER)
     target = train_target.train(tokenizer, work / "target.pt", train_target.Plan(target_seconds))
-    write_target(target, FOLDER)
     plan = train_speculator.Plan(speculator_seconds)
-    write_speculator(
-        train_speculator.train(tokenizer, target, work / "speculator.pt", plan), target, FOLDER / "speculator"
-    )
+    speculator = train_speculator.train(tokenizer, target, work / "speculator.pt", plan)
+    write_target(target, FOLDER)
+    write_speculator(speculator, target, FOLDER / "speculator")
+    print(f"logits of the exported pair differ by {differences(target, speculator, tokenizer, FOLDER)}", flush=True)
 
 
 if __name__ == "__main__":

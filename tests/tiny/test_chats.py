@@ -1,0 +1,72 @@
+"""The chats that the embedded pair is trained and measured on."""
+
+import json
+
+import pytest
+from tokenizers import Tokenizer
+
+from models.checkpoint import embedded_path
+from models.tiny.recipe.chats import held_out, training
+from models.tiny.recipe.rendering import encode, render
+from models.tiny.recipe.score import turns_of
+from tools.laguna import Reader, fold
+
+CHATS = range(60)
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Tokenizer:
+    return Tokenizer.from_file(str(embedded_path() / "tokenizer.json"))
+
+
+def test_a_number_is_always_the_same_chat() -> None:
+    assert [held_out(i) for i in CHATS] == [held_out(i) for i in CHATS]
+
+
+def test_held_out_chats_are_not_training_chats() -> None:
+    trained = {render(training(i)) for i in range(400)}
+    kept = {render(held_out(i)) for i in range(200)}
+    assert len(kept & trained) <= 0.05 * len(kept), "only the shortest plain chats may coincide"
+
+
+def test_what_is_taught_is_what_the_assistant_says(vocabulary: Tokenizer) -> None:
+    for i in CHATS:
+        chat = held_out(i)
+        encoded = encode(vocabulary, chat)
+        taught = vocabulary.decode(encoded.ids[encoded.taught].tolist(), skip_special_tokens=False)
+        assert taught == "".join(text + "</assistant>" for _, _, text in turns_of(chat))
+
+
+def test_a_copied_value_has_the_same_tokens_wherever_it_stands(vocabulary: Tokenizer) -> None:
+    def tokens(text: str) -> list[str]:
+        return vocabulary.encode(text, add_special_tokens=False).tokens
+
+    inside = tokens("Tell Zorbeln the news.")
+    value = tokens("Zorbeln")
+    assert any(inside[i : i + len(value)] == value for i in range(len(inside)))
+    written = tokens("<arg_value>Zorbeln</arg_value>")
+    assert any(written[i : i + len(value)] == value for i in range(len(written)))
+
+
+def test_every_expected_call_is_read_back_as_it_was_meant() -> None:
+    for i in CHATS:
+        chat = held_out(i)
+        for turn, (kind, _, text) in zip(chat.trained_turns, turns_of(chat), strict=True):
+            reader = Reader(chat.tools, chat.thinking)
+            message = fold([*reader.push(text), *reader.finish("stop")])
+            meant = [call["function"] for call in chat.messages[turn].get("tool_calls", [])]
+            assert (kind == "calls") == bool(meant)
+            assert [(call.name, json.loads(call.arguments)) for call in message.calls] == [
+                (call["name"], call["arguments"]) for call in meant
+            ]
+
+
+def test_the_chats_hold_every_kind_of_argument_and_pairs_of_calls() -> None:
+    kinds, pairs = set(), 0
+    for i in range(300):
+        for message in held_out(i).messages:
+            calls = message.get("tool_calls", [])
+            pairs += len(calls) > 1
+            kinds |= {type(value) for call in calls for value in call["function"]["arguments"].values()}
+    assert kinds == {str, int, float, bool, list, dict}
+    assert pairs > 30
