@@ -137,19 +137,25 @@ class Batch:
                 session.open((), ())
 
     def _advance(self, sessions: Sequence[Session], updates: list[Update]) -> None:
-        """Land the flight under way; before that, or at the latest after it, the next one starts."""
+        """Land the flight under way, after the next one was enqueued if that one drafts nothing, else before."""
         landing, self._flight = self._flight, None
         if landing is None or not landing.wanted:
-            landing = self._launch(sessions, None, self._clock())
-        together, ahead = len(sessions) == len(self._sessions), None
+            landing = self._launch(sessions, None, self._widths(sessions, {}), self._clock())
+        together, widths, ahead = len(sessions) == len(self._sessions), dict[Session, int](), None
         if landing is not None:
             if together and not landing.drafted:
-                ahead = self._launch(sessions, landing, 0.0)
-            self._land(landing, updates)
+                widths = self._widths(sessions, landing.picks())
+                # A block waits for its turn: what it draws would come late, and its cost would look like this round's.
+                if max(widths.values(), default=1) == 1:
+                    ahead = self._launch(sessions, landing, widths, 0.0)
+            self._land(landing, updates, steady=ahead is not None or landing.drafted > 0)
         if together:
-            self._flight = ahead or self._launch(self._sessions, None, self._landed)
+            widths = widths or self._widths(self._sessions, {})
+            self._flight = ahead or self._launch(self._sessions, None, widths, self._landed)
 
-    def _launch(self, sessions: Sequence[Session], before: Flight | None, since: float) -> Flight | None:
+    def _launch(
+        self, sessions: Sequence[Session], before: Flight | None, widths: dict[Session, int], since: float
+    ) -> Flight | None:
         """Enqueue a round; `before` is a flight without drafts whose draws are still unread."""
         drawn = {} if before is None else before.picks()
         running = [s for s in sessions if s.finish is None and self._budget(s, drawn) > 0]
@@ -158,7 +164,7 @@ class Batch:
         for session in running:
             if not session.caches:
                 self._open(session)
-        parts, decoding = self._parts(running, drawn)
+        parts, decoding = self._parts(running, drawn, widths)
         self._catch_up([s for s, part in parts if part.drafts and s.pending])
         tapped = any(session.speculates for session, _ in parts)
         carried = before.round.drawn if before is not None and any(p.source is not None for _, p in parts) else None
@@ -170,40 +176,49 @@ class Batch:
         mx.async_eval(enqueued.packed, *[array for s in late for cache in s.context for array in cache.arrays])
         return launched
 
-    def _parts(self, running: Sequence[Session], drawn: dict[Session, int]) -> tuple[list[tuple[Session, Part]], bool]:
+    def _parts(
+        self, running: Sequence[Session], drawn: dict[Session, int], widths: dict[Session, int]
+    ) -> tuple[list[tuple[Session, Part]], bool]:
         """Every session's rows for the next round, and whether all of them decode."""
-        todo = {s: s.length + (s in drawn) - s.fed for s in running}
-        decoding = [s for s in running if todo[s] == 1 and (s.emitted or s in drawn)]
-        rows = dict(zip(decoding, self._widths(decoding, drawn), strict=True))
-        left = self._chunk_beside if decoding else self._chunk
+        left = self._chunk_beside if any(session in widths for session in running) else self._chunk
         parts = []
         for session in running:
-            drafts = rows[session] - 1 if session in rows else 0
-            count = 1 if session in rows else min(todo[session], left)
-            left -= 0 if session in rows else count
+            count, drafts = 1, widths.get(session, 1) - 1
+            if session not in widths:
+                count = min(session.length + (session in drawn) - session.fed, left)
+                left -= count
             if count:
                 source = drawn.get(session)
                 ids = () if source is not None else session.tokens(session.fed, session.fed + count)
                 where = session.caches, session.context, session.request.sampling, session.fed
                 parts.append((session, Part(*where, ids=ids, source=source, drafts=drafts)))
-        return parts, len(decoding) == len(parts)
+        return parts, all(session in widths for session, _ in parts)
 
-    def _widths(self, sessions: Sequence[Session], drawn: dict[Session, int]) -> tuple[int, ...]:
-        if not any(session.speculates for session in sessions):
-            return (1,) * len(sessions)
+    def _widths(self, sessions: Sequence[Session], drawn: dict[Session, int]) -> dict[Session, int]:
+        """Rows of the next round for each session that decodes: one token of its timeline is left to feed."""
+        decoding = [
+            session
+            for session in sessions
+            if session.finish is None
+            and self._budget(session, drawn) > 0
+            and (session.emitted or session in drawn)
+            and session.length + (session in drawn) - session.fed == 1
+        ]
+        if not any(session.speculates for session in decoding):
+            return dict.fromkeys(decoding, 1)
         wishes = [
             Wish(
                 session.acceptance,
                 min(self._block, self._budget(session, drawn)) if session.speculates else 1,
                 self._block if session.request.speculation == "always" else None,
             )
-            for session in sessions
+            for session in decoding
         ]
         decision, self._table = decide(self._table, wishes)
-        for session in sessions:
+        for session in decoding:
             if session.speculates and decision.plain_because is not None:
                 session.plain_because = decision.plain_because
-        return decision.rows
+        return dict(zip(decoding, decision.rows, strict=True))
 
     def _fed(self, share: Share, launched: Flight) -> bool:
         """Note that a share's rows are on their way; true when its context should take up what waits."""
@@ -222,11 +237,11 @@ class Batch:
             for session in sessions:
                 session.pending = []
 
-    def _land(self, landing: Flight, updates: list[Update]) -> None:
+    def _land(self, landing: Flight, updates: list[Update], *, steady: bool) -> None:
         """Read what a flight drew and settle every session with it."""
         ids = self._read(landing.round.packed)
         now = self._clock()
-        self._measure(landing, now)
+        self._measure(landing, now, steady)
         for share in landing.shares:
             session = share.session
             if session.tally.started is None:
@@ -261,10 +276,11 @@ class Batch:
         if kept.finish is not None:
             session.close(kept.finish)
 
-    def _measure(self, landing: Flight, now: float) -> None:
+    def _measure(self, landing: Flight, now: float, steady: bool) -> None:
+        """Teach the width what a round cost; one that followed another sort, or was not followed on, is no measure."""
         sort = ("block" if landing.drafted else "plain") if landing.decoding else "prefill"
         if landing.decoding and self._speculator is not None:
-            seconds, steady = now - max(landing.since, self._landed), sort == self._latest_sort
+            seconds, steady = now - max(landing.since, self._landed), steady and sort == self._latest_sort
             self._table = learn(self._table, landing.rows, drafting=landing.drafted > 0, seconds=seconds, steady=steady)
         self._latest_sort = sort
 

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
+from statistics import median_low
 
 ROWS = (1, 3, 4, 5, 9, 16)
 """Row counts just below the boundaries of Metal's matrix and attention kernels; 1 is plain decoding."""
 FIRST_TRY = 4
 PRIOR = 0.7
 RECENT = 0.1
+REMEMBERED = 9
 EXPLORE = 0.02
 PROBE_ROUNDS = 2
 DEAREST = 8.0
@@ -68,10 +70,14 @@ class Acceptance:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds a round takes, by its number of target rows: rounds without and with drafts."""
+    """Seconds a round takes, by its number of target rows: rounds without and with drafts.
+
+    Medians of recent rounds: a round that someone else's work slowed down must count neither way.
+    """
 
     plain: Mapping[int, float] = field(default_factory=dict)
     block: Mapping[int, float] = field(default_factory=dict)
+    recent: Mapping[tuple[int, bool], tuple[float, ...]] = field(default_factory=dict)
 
     def seconds(self, rows: int, drafting: bool) -> float | None:
         """The estimate, None when nothing comparable was measured: plain rounds exactly, others along a line."""
@@ -85,9 +91,11 @@ class Costs:
 
     def after(self, rows: int, drafting: bool, seconds: float) -> "Costs":
         """With one more round measured."""
-        own = self.block if drafting else self.plain
-        updated = {**own, rows: _blend(own[rows], seconds) if rows in own else seconds}
-        return replace(self, block=updated) if drafting else replace(self, plain=updated)
+        own = (*self.recent.get((rows, drafting), ()), seconds)[-REMEMBERED:]
+        recent, usual = {**self.recent, (rows, drafting): own}, median_low(own)
+        if drafting:
+            return Costs(self.plain, {**self.block, rows: usual}, recent)
+        return Costs({**self.plain, rows: usual}, self.block, recent)
 
 
 @dataclass(frozen=True)
@@ -236,10 +244,3 @@ def _along(points: Mapping[int, float], rows: int) -> float:
 
 def _between(low: float, high: float, share: float) -> float:
     return low + (high - low) * share
-
-
-def _blend(known: float, seconds: float) -> float:
-    """Slow rounds are mostly someone else's doing: follow a fall quickly, a rise slowly and never by much at once."""
-    if seconds < known:
-        return known + 0.5 * (seconds - known)
-    return known + 0.2 * (min(seconds, 1.25 * known) - known)
