@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 import pytest
+from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
 from server.api.chat.schema import ONLY, ChatRequest
 from server.cli import main, serve
@@ -41,5 +42,10 @@ def test_every_honoured_field_is_listed_as_honoured() -> None:
     assert ChatRequest.model_fields.keys() <= row("honoured")
 
 
-def test_every_refused_field_is_listed_as_refused() -> None:
-    assert ONLY.keys() <= row("refused, unless at its default")
+def test_the_refused_fields_are_listed_as_refused_and_no_others() -> None:
+    assert ONLY.keys() == row("refused, unless at its default")
+
+
+def test_every_parameter_of_openais_api_is_honoured_refused_or_listed_as_without_effect() -> None:
+    theirs = {"stream", *CompletionCreateParamsBase.__annotations__}
+    assert theirs - ChatRequest.model_fields.keys() - ONLY.keys() <= row("accepted, without effect")

@@ -27,6 +27,7 @@ ONLY: Mapping[str, tuple[Any, ...]] = MappingProxyType(
         "function_call": ("none",),
         "prediction": (),
         "modalities": (["text"],),
+        "moderation": (),
         "audio": (),
         "verbosity": ("medium",),
         "web_search_options": (),
