@@ -76,7 +76,7 @@ class Batch:
         self._sessions: list[Session] = []
         self._flight: Flight | None = None
         self._landed, self._rounds = 0.0, 0
-        self._table, self._latest_sort = Table(candidates(block)), ""
+        self._table, self._plain_before = Table(candidates(block)), False
 
     @property
     def sessions(self) -> Sequence[Session]:
@@ -148,7 +148,7 @@ class Batch:
                 # A block waits for its turn: what it draws would come late, and its cost would look like this round's.
                 if max(widths.values(), default=1) == 1:
                     ahead = self._launch(sessions, landing, widths, 0.0)
-            self._land(landing, updates, steady=ahead is not None or landing.drafted > 0)
+            self._land(landing, updates, followed=ahead is not None)
         if together:
             widths = widths or self._widths(self._sessions, {})
             self._flight = ahead or self._launch(self._sessions, None, widths, self._landed)
@@ -165,12 +165,14 @@ class Batch:
             if not session.caches:
                 self._open(session)
         parts, decoding = self._parts(running, drawn, widths)
-        self._catch_up([s for s, part in parts if part.drafts and s.pending])
+        behind = [s for s, part in parts if part.drafts and s.pending]
+        caught_up = sum(session.waiting_rows for session in behind)
+        self._catch_up(behind)
         tapped = any(session.speculates for session, _ in parts)
         carried = before.round.drawn if before is not None and any(p.source is not None for _, p in parts) else None
         enqueued = run(self._target, self._speculator, [part for _, part in parts], carried=carried, tapped=tapped)
         known = [session.length + (session in drawn) for session, _ in parts]
-        launched = flight(enqueued, parts, known, since=since, decoding=decoding)
+        launched = flight(enqueued, parts, known, since=since, decoding=decoding, caught_up=caught_up)
         late = [share.session for share in launched.shares if self._fed(share, launched)]
         self._catch_up(late)
         mx.async_eval(enqueued.packed, *[array for s in late for cache in s.context for array in cache.arrays])
@@ -237,11 +239,11 @@ class Batch:
             for session in sessions:
                 session.pending = []
 
-    def _land(self, landing: Flight, updates: list[Update], *, steady: bool) -> None:
+    def _land(self, landing: Flight, updates: list[Update], *, followed: bool) -> None:
         """Read what a flight drew and settle every session with it."""
         ids = self._read(landing.round.packed)
         now = self._clock()
-        self._measure(landing, now, steady)
+        self._measure(landing, now, followed)
         for share in landing.shares:
             session = share.session
             if session.tally.started is None:
@@ -276,13 +278,20 @@ class Batch:
         if kept.finish is not None:
             session.close(kept.finish)
 
-    def _measure(self, landing: Flight, now: float, steady: bool) -> None:
-        """Teach the width what a round cost; one that followed another sort, or was not followed on, is no measure."""
-        sort = ("block" if landing.drafted else "plain") if landing.decoding else "prefill"
+    def _measure(self, landing: Flight, now: float, followed: bool) -> None:
+        """Teach the width what a round cost.
+
+        A plain round is a measure in the middle of a run of them, where each hides the next one's work; a block where
+        its drafts did not first have to catch up with many rows.
+        """
+        plain = landing.decoding and not landing.drafted
         if landing.decoding and self._speculator is not None:
-            seconds, steady = now - max(landing.since, self._landed), steady and sort == self._latest_sort
-            self._table = learn(self._table, landing.rows, drafting=landing.drafted > 0, seconds=seconds, steady=steady)
-        self._latest_sort = sort
+            steady = (
+                followed and self._plain_before if plain else landing.caught_up <= len(landing.shares) * self._block
+            )
+            seconds = now - max(landing.since, self._landed)
+            self._table = learn(self._table, landing.rows, drafting=not plain, seconds=seconds, steady=steady)
+        self._plain_before = plain
 
     def _open(self, session: Session) -> None:
         context = self._speculator.make_context() if self._speculator is not None and session.speculates else []

@@ -49,6 +49,8 @@ class Flight:
     """It cannot have begun earlier than this (clock seconds)."""
     decoding: bool
     """No part of it is a prompt chunk."""
+    caught_up: int
+    """Rows that the speculator's contexts had to take up before it could draft."""
 
     @property
     def wanted(self) -> bool:
@@ -61,7 +63,13 @@ class Flight:
 
 
 def flight(
-    enqueued: Round, parts: Sequence[tuple[Session, Part]], known: Sequence[int], *, since: float, decoding: bool
+    enqueued: Round,
+    parts: Sequence[tuple[Session, Part]],
+    known: Sequence[int],
+    *,
+    since: float,
+    decoding: bool,
+    caught_up: int,
 ) -> Flight:
     """Say who is in an enqueued round. `known` are the lengths of the sessions' timelines, unread anchors included."""
     shares, row, draft, pick = [], 0, 0, 0
@@ -69,7 +77,7 @@ def flight(
         stop = part.position + part.known
         shares.append(Share(session, stop == length, stop - 1, row, part.rows, part.drafts, draft, pick))
         row, draft, pick = row + part.rows, draft + part.drafts, pick + part.drafts + 1
-    return Flight(enqueued, tuple(shares), row, draft, since, decoding)
+    return Flight(enqueued, tuple(shares), row, draft, since, decoding, caught_up)
 
 
 def read_ids(packed: mx.array) -> list[int]:

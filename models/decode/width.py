@@ -15,9 +15,10 @@ ROWS = (1, 3, 4, 5, 9, 16)
 FIRST_TRY = 4
 PRIOR = 0.7
 RECENT = 0.1
-REMEMBERED = 9
+REMEMBERED = 31
 EXPLORE = 0.02
-PROBE_ROUNDS = 2
+PROBE_ROUNDS, PLAIN_PROBE_ROUNDS = 2, 3
+"""A plain round tells its cost between two others; a block at once, unless its drafts had to catch up first."""
 DEAREST = 8.0
 MARGIN = 1.03
 
@@ -151,13 +152,15 @@ def decide(table: Table, wishes: Sequence[Wish]) -> tuple[Decision, Table]:
     table = _after_probe(table, best)
     probe = _probe(table, wishes, rates, best)
     if probe is not None:
-        spent = replace(table, credit=0.0, probing=probe, probes_left=PROBE_ROUNDS - 1)
+        spent = replace(table, credit=0.0, probing=probe, probes_left=_probe_rounds(probe) - 1)
         return _decision(_uniform(wishes, probe)), _chosen(spent, probe)
     return _decision(_improved(table, wishes, _uniform(wishes, best))), _chosen(table, best)
 
 
 def learn(table: Table, rows: int, *, drafting: bool, seconds: float, steady: bool) -> Table:
-    """Take in one round without prefill; a `steady` one, after one of its own sort, tells what such rounds cost."""
+    """Take in one round without prefill; a `steady` one tells what such rounds cost, and ends a probe."""
+    if steady and drafting and table.probing is not None:
+        table = replace(table, probes_left=0)
     costs = table.costs.after(rows, drafting, seconds) if steady else table.costs
     usual = costs.seconds(rows, drafting)
     return replace(
@@ -220,8 +223,13 @@ def _probe(table: Table, wishes: Sequence[Wish], rates: Mapping[int, float], bes
     if not near:
         return None
     width = min(near, key=lambda width: table.chosen_at.get(width, 0))
-    loss = (_seconds(table, _uniform(wishes, width)) or 0.0) * PROBE_ROUNDS * max(1 - rates[width] / rates[best], 0.1)
+    seconds = (_seconds(table, _uniform(wishes, width)) or 0.0) * _probe_rounds(width)
+    loss = seconds * max(1 - rates[width] / rates[best], 0.1)
     return width if loss * table.price <= table.credit else None
+
+
+def _probe_rounds(width: int) -> int:
+    return PLAIN_PROBE_ROUNDS if width == 1 else PROBE_ROUNDS
 
 
 def _along(points: Mapping[int, float], rows: int) -> float:

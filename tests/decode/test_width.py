@@ -51,7 +51,7 @@ class Machine:
             self.widths.append(rows)
             agreed = next((depth for depth in range(rows - 1) if self.random.random() >= self.rate), rows - 1)
             took = self.curve(rows, rows > 1) * (1 + self.noise * self.random.random())
-            steady, self.latest = self.latest == (rows > 1), rows > 1
+            steady, self.latest = rows > 1 or self.latest is False, rows > 1
             self.table = learn(self.table, rows, drafting=rows > 1, seconds=took, steady=steady)
             if rows > 1:
                 self.acceptance = self.acceptance.after(rows - 1, agreed)
