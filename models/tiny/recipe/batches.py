@@ -1,7 +1,8 @@
 """Batches of chats of like length, made as they are needed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import torch
@@ -11,8 +12,10 @@ from torch import Tensor
 from models.tiny.recipe.chats import Chat, training
 from models.tiny.recipe.rendering import Encoded, encode
 from models.tiny.recipe.vocabulary import CONTROL, PAD
+from models.tiny.recipe.workers import Workers
 
 LONGEST = 768
+POOL = 48
 
 
 @dataclass(frozen=True)
@@ -50,9 +53,17 @@ def together(chats: list[Encoded], tokens: int) -> Iterator[Batch]:
         yield pad(group)
 
 
-def stream(tokenizer: Tokenizer, start: int, tokens: int, hardness: float = 1.0, pool: int = 48) -> Iterator[Batch]:
-    """Batches of the next `pool` training chats from number `start` on, in random order."""
-    made: list[Chat] = [training(start + i, hardness) for i in range(pool)]
+def stream(tokenizer: Tokenizer, start: int, tokens: int, hardness: float = 1.0) -> Iterator[Batch]:
+    """Batches of the next `POOL` training chats from number `start` on, in random order."""
+    made: list[Chat] = [training(start + i, hardness) for i in range(POOL)]
     encoded = [chat for chat in (encode(tokenizer, chat) for chat in made) if len(chat.ids) <= LONGEST]
     groups = list(together(encoded, tokens))
     yield from (groups[i] for i in np.random.default_rng(start).permutation(len(groups)))
+
+
+def endless(
+    tokenizer: Tokenizer, start: int, tokens: int, workers: Workers, hardness: Callable[[], float] = lambda: 1.0
+) -> Iterator[Batch]:
+    """This process's batches without end; no chat is used twice."""
+    for pool in count(workers.rank, workers.count):
+        yield from stream(tokenizer, start + pool * POOL, tokens, hardness())

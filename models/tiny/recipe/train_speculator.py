@@ -9,13 +9,15 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from models.tiny.recipe.batches import Batch, stream, together
+from models.tiny.recipe.batches import Batch, endless, together
 from models.tiny.recipe.chats import held_out
 from models.tiny.recipe.networks import Speculator, Target
 from models.tiny.recipe.rendering import encode
 from models.tiny.recipe.shape import SpeculatorShape
+from models.tiny.recipe.train_target import make_optimizer
+from models.tiny.recipe.workers import Workers
 
-SAVE_SECONDS = 180.0
+SAVE_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,8 @@ class Plan:
 
     seconds: float
     rate: float = 3e-3
-    tokens: int = 2048
-    anchors: int = 24
+    tokens: int = 1536
+    anchors: int = 40
     narrow: int = 5
     narrow_until: float = 0.15
     decay_from: float = 0.5
@@ -100,65 +102,56 @@ def score(speculator: Speculator, target: Target, tokenizer: Tokenizer, first: i
     accepted = rounds = 0
     for batch in together([encode(tokenizer, held_out(first + i)) for i in range(chats)], 1024):
         hidden, taps = target(batch.ids, speculator.shape.taps)
-        best = target.lm_head(hidden).argmax(-1)
-        padded = F.pad(batch.ids, (0, drafts + 1))
-        choices = F.pad(best, (0, drafts + 1))
-        anchors = torch.arange(batch.ids.shape[1]).expand(batch.ids.shape[0], -1)
-        made = []
-        for part in anchors.split(64, 1):
-            made.append(drafted(speculator, target, batch, taps, part, drafts).argmax(-1))
-        drafts_at = torch.cat(made, 1)
+        length = batch.ids.shape[1]
+        anchors = torch.arange(length).expand(batch.ids.shape[0], -1)
+        parts = [drafted(speculator, target, batch, taps, part, drafts).argmax(-1) for part in anchors.split(64, 1)]
+        ahead = torch.arange(length)[:, None] + torch.arange(drafts)
+        best = F.pad(target.lm_head(hidden).argmax(-1), (0, drafts))[:, ahead]
+        given, taught = F.pad(batch.ids, (0, drafts))[:, 1:], F.pad(batch.taught, (0, drafts))[:, 1:]
+        follows = F.pad(given, (0, 1))[:, ahead], F.pad(taught, (0, 1))[:, ahead]
+        right = (torch.cat(parts, 1) == best) & (best == follows[0]) & follows[1]
+        kept = right.int().cumprod(-1).sum(-1)
         for row in range(batch.ids.shape[0]):
-            taught = batch.taught[row].tolist()
+            turns, kept_at = batch.taught[row].tolist(), kept[row].tolist()
             at = 0
-            while at < len(taught) - 1:
+            while at < length - 1:
                 # An anchor is a turn's token whose successor is the turn's too.
-                if not (taught[at] and taught[at + 1]):
-                    at += 1
-                    continue
-                kept = 0
-                while (
-                    kept < drafts
-                    and at + kept + 1 < len(taught)
-                    and taught[at + kept + 1]
-                    and drafts_at[row, at, kept] == choices[row, at + kept] == padded[row, at + kept + 1]
-                ):
-                    kept += 1
-                accepted, rounds, at = accepted + kept, rounds + 1, at + kept + 1
+                if turns[at] and turns[at + 1]:
+                    accepted, rounds, at = accepted + kept_at[at], rounds + 1, at + kept_at[at]
+                at += 1
     return accepted / max(rounds, 1), rounds
 
 
-def train(tokenizer: Tokenizer, target: Target, file: Path, plan: Plan) -> Speculator:
+def train(tokenizer: Tokenizer, target: Target, file: Path, plan: Plan, workers: Workers) -> Speculator:
     """Train for `plan.seconds`, starting from `file` if it exists, saving to it and printing figures."""
     target.eval().requires_grad_(False)
     speculator = Speculator(SpeculatorShape())
     begin(speculator)
     if file.exists():
         speculator.load_state_dict(torch.load(file, weights_only=True))
-    matrices = [p for p in speculator.parameters() if p.dim() > 1]
-    others = [p for p in speculator.parameters() if p.dim() <= 1]
-    groups = [{"params": matrices, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=plan.rate, betas=(0.9, 0.95), fused=True)
+    optimizer = make_optimizer(speculator, plan.rate)
+    batches = endless(tokenizer, plan.first_chat, plan.tokens, workers)
     began = saved = time.monotonic()
-    chat, blocks, average = plan.first_chat, 0, 0.0
-    while (done := (time.monotonic() - began) / plan.seconds) < 1:
+    blocks, average = 0, 0.0
+    while (done := workers.agree((time.monotonic() - began) / plan.seconds)) < 1:
         drafts = plan.narrow if done < plan.narrow_until else speculator.shape.block - 1
-        for batch in stream(tokenizer, chat, plan.tokens):
-            for group in optimizer.param_groups:
-                group["lr"] = plan.rate_at(done)
-            loss, accepted = loss_of(speculator, target, batch, plan, drafts)
-            optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(speculator.parameters(), 1.0)
-            optimizer.step()
-            blocks += plan.anchors * len(batch.ids)
-            average = 0.97 * average + 0.03 * accepted.item()
-        chat += 48
-        if time.monotonic() - saved > SAVE_SECONDS:
+        batch = next(batches)
+        for group in optimizer.param_groups:
+            group["lr"] = plan.rate_at(done)
+        loss, accepted = loss_of(speculator, target, batch, plan, drafts)
+        optimizer.zero_grad()
+        loss.backward()
+        workers.average(speculator)
+        torch.nn.utils.clip_grad_norm_(speculator.parameters(), 1.0)
+        optimizer.step()
+        blocks += plan.anchors * len(batch.ids) * workers.count
+        average = 0.99 * average + 0.01 * accepted.item()
+        if workers.rank == 0 and time.monotonic() - saved > SAVE_SECONDS:
             saved = time.monotonic()
             torch.save(speculator.state_dict(), file)
             held = score(speculator, target, tokenizer, 0, 40)
             print(f"{done:.2f} {blocks} blocks, accepted {average:.2f} of {drafts}, held out {held[0]:.2f}", flush=True)
-    torch.save(speculator.state_dict(), file)
-    print(f"speculator: {blocks} blocks, held out {score(speculator, target, tokenizer, 0, 200)}", flush=True)
+    if workers.rank == 0:
+        torch.save(speculator.state_dict(), file)
+        print(f"speculator: {blocks} blocks, held out {score(speculator, target, tokenizer, 0, 200)}", flush=True)
     return speculator

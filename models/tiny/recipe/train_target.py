@@ -7,14 +7,15 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from tokenizers import Tokenizer
-from torch import Tensor
+from torch import Tensor, nn
 
 from models.tiny.recipe import circuit
-from models.tiny.recipe.batches import Batch, stream, together
+from models.tiny.recipe.batches import Batch, endless, together
 from models.tiny.recipe.chats import held_out
 from models.tiny.recipe.networks import Target
 from models.tiny.recipe.rendering import encode
 from models.tiny.recipe.shape import Shape
+from models.tiny.recipe.workers import Workers
 
 PROMPT_WEIGHT = 0.15
 SAVE_SECONDS = 120.0
@@ -53,6 +54,14 @@ def loss_of(target: Target, batch: Batch) -> tuple[Tensor, Tensor]:
     return (losses * weights).sum() / weights.sum(), (losses * taught).sum() / taught.sum().clamp(min=1)
 
 
+def make_optimizer(network: nn.Module, rate: float) -> torch.optim.Optimizer:
+    """AdamW that decays matrices only."""
+    matrices = [p for p in network.parameters() if p.dim() > 1]
+    others = [p for p in network.parameters() if p.dim() <= 1]
+    groups = [{"params": matrices, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.95), fused=True)
+
+
 @torch.no_grad()
 def score(target: Target, tokenizer: Tokenizer, first: int, chats: int) -> dict[str, tuple[int, int]]:
     """Held-out turns that greedy decoding would write exactly, and all, for turns with calls and others."""
@@ -75,38 +84,35 @@ def score(target: Target, tokenizer: Tokenizer, first: int, chats: int) -> dict[
     return {kind: (good, count) for kind, (good, count) in exact.items()}
 
 
-def train(tokenizer: Tokenizer, file: Path, plan: Plan) -> Target:
+def train(tokenizer: Tokenizer, file: Path, plan: Plan, workers: Workers) -> Target:
     """Train for `plan.seconds`, starting from `file` if it exists, saving to it and printing figures."""
     target = Target(Shape())
     if file.exists():
         target.load_state_dict(torch.load(file, weights_only=True))
     else:
         circuit.write(target)
-    matrices = [p for p in target.parameters() if p.dim() > 1]
-    others = [p for p in target.parameters() if p.dim() <= 1]
-    groups = [{"params": matrices, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=plan.rate, betas=(0.9, 0.95), fused=True)
+    optimizer = make_optimizer(target, plan.rate)
     began = saved = time.monotonic()
-    chat, tokens, average = plan.first_chat, 0, 0.0
-    while (done := (time.monotonic() - began) / plan.seconds) < 1:
-        for batch in stream(tokenizer, chat, plan.tokens, plan.hardness(done)):
-            for group in optimizer.param_groups:
-                group["lr"] = plan.rate_at(done)
-            loss, plain = loss_of(target, batch)
-            optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(target.parameters(), 1.0)
-            optimizer.step()
-            tokens += int(batch.real.sum())
-            average = plain.item() if not average else 0.97 * average + 0.03 * plain.item()
-        chat += 48
-        if time.monotonic() - saved > SAVE_SECONDS:
+    done, tokens, average = 0.0, 0, 0.0
+    batches = endless(tokenizer, plan.first_chat, plan.tokens, workers, lambda: plan.hardness(done))
+    while (done := workers.agree((time.monotonic() - began) / plan.seconds)) < 1:
+        batch = next(batches)
+        for group in optimizer.param_groups:
+            group["lr"] = plan.rate_at(done)
+        loss, plain = loss_of(target, batch)
+        optimizer.zero_grad()
+        loss.backward()
+        workers.average(target)
+        torch.nn.utils.clip_grad_norm_(target.parameters(), 1.0)
+        optimizer.step()
+        tokens += int(batch.real.sum()) * workers.count
+        average = plain.item() if not average else 0.97 * average + 0.03 * plain.item()
+        if workers.rank == 0 and time.monotonic() - saved > SAVE_SECONDS:
             saved = time.monotonic()
             torch.save(target.state_dict(), file)
-            print(
-                f"{done:.2f} {tokens / 1e6:.2f}M tokens, loss {average:.4f}, {score(target, tokenizer, 0, 100)}",
-                flush=True,
-            )
-    torch.save(target.state_dict(), file)
-    print(f"target: {tokens} tokens, loss {average:.4f}, held out {score(target, tokenizer, 0, 500)}", flush=True)
+            held = score(target, tokenizer, 0, 100)
+            print(f"{done:.2f} {tokens / 1e6:.2f}M tokens, loss {average:.4f}, {held}", flush=True)
+    if workers.rank == 0:
+        torch.save(target.state_dict(), file)
+        print(f"target: {tokens} tokens, loss {average:.4f}, held out {score(target, tokenizer, 0, 500)}", flush=True)
     return target
