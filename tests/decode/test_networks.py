@@ -1,5 +1,6 @@
 """The laws again, with the real networks on a small random checkpoint whose window the text crosses many times."""
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -78,6 +79,21 @@ def test_same_seed_same_text_beside_three_others_that_come_and_go(pair: Pair, sp
     for session, updates in run_all(batch).items():
         got[session] += text(updates)
     assert list(got.values()) == [write(Batch(pair.target, None), one)[0] for one in requests]
+
+
+def test_sessions_that_are_over_leave_no_memory_behind(pair: Pair) -> None:
+    batch = Batch(pair.target, pair.speculators[8], prefill_chunk=20)
+    write(batch, request(SAMPLINGS[0]))
+    gc.collect()
+    before = mx.get_active_memory()
+    for speculation in ("off", "always"):
+        left = batch.add(request(SAMPLINGS[1], speculation))
+        for _ in range(4):
+            batch.step()
+        assert mx.get_active_memory() > before
+        batch.cancel(left)
+        write(batch, *[request(sampling, speculation) for sampling in SAMPLINGS])
+        assert mx.get_active_memory() == before
 
 
 class Prophet:
