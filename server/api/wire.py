@@ -112,7 +112,9 @@ def _refusal(fault: ErrorDetails) -> Refusal:
         return MissingParameter(f"Missing required parameter: '{param}'.", param=param)
     named: type[Refusal] = InvalidType if kind.endswith("_type") else InvalidValue
     what = "type" if named is InvalidType else "value"
-    return named(f"Invalid {what} for '{param}': {fault['msg']}.", param=param)
+    # The name of our class says nothing to a client.
+    wanted = "Input should be an object" if kind == "model_type" else fault["msg"]
+    return named(f"Invalid {what} for '{param}': {wanted}.", param=param)
 
 
 def path(loc: tuple[int | str, ...]) -> str:

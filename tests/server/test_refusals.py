@@ -39,6 +39,8 @@ WRONG = [
     ({"messages": [{"role": "user"}]}, "messages[0].content", "invalid_type"),
     ({"messages": [ASK, {"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "image_url"}]}]},
      "messages[1].content[1].type", "invalid_value"),
+    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0]", "invalid_value"),
+    ({"messages": [{"role": "user", "content": ["x"]}]}, "messages[0].content[0]", "invalid_type"),
     ({"messages": [{"role": "user", "content": [{"text": "x"}]}]}, "messages[0].content[0].type",
      "missing_required_parameter"),
     ({"messages": [ASK, {"role": "tool", "tool_call_id": "c1", "content": "5"}]}, "messages[1].role", "invalid_value"),
@@ -91,6 +93,7 @@ def test_a_wrong_value_is_refused_by_the_path_of_its_field(
         error = refused(response)
         assert (response.status_code, error["type"]) == (400, "invalid_request_error")
         assert (error["param"], error["code"]) == (param, code), error["message"]
+        assert "instance of" not in error["message"]
 
 
 UNSUPPORTED: dict[str, list[object]] = {

@@ -1,9 +1,9 @@
 """The messages of a request, and whether they make a conversation."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from server.api.wire import Wire
@@ -28,6 +28,12 @@ class Part(Wire):
                 "content_kind", "Invalid content type. {kind} is only supported by certain models", {"kind": kind[:40]}
             )
         return kind
+
+    @model_validator(mode="after")
+    def _has_text(self) -> Self:
+        if self.text is None and self.refusal is None:
+            raise PydanticCustomError("no_text", "expected a part with its text")
+        return self
 
     @property
     def shown(self) -> str:
