@@ -1,0 +1,50 @@
+"""The laws with the pair that comes with the project: trained, so that blocks are accepted, over real chats."""
+
+import pytest
+
+from models.decode.batch import Batch
+from models.decode.session import Request, Sampling
+from models.runtime import Runtime, load_runtime
+from models.tiny.recipe.chats import held_out
+from models.tiny.recipe.score import turns_of
+from tests.decode.scripted import run_all, text
+
+SAMPLINGS = [Sampling(), Sampling(0.7, seed=-1), Sampling(1.2, seed=2), Sampling(1.2, 20, 0.9, 0.02, seed=3)]
+
+
+@pytest.fixture(scope="module")
+def runtime() -> Runtime:
+    return load_runtime()
+
+
+def requests(runtime: Runtime, sampling: Sampling) -> list[Request]:
+    prompts = [prompt for index in range(3) for _, prompt, _ in turns_of(held_out(index))][:4]
+    return [
+        Request(tuple(runtime.tokenizer.encode(prompt)), sampling, 60, runtime.tokenizer.eos_ids, "always")
+        for prompt in prompts
+    ]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_four_chats_at_once_with_drafts_read_as_each_alone_without(runtime: Runtime, sampling: Sampling) -> None:
+    batch = runtime.batch()
+    wanted = []
+    for request in requests(runtime, sampling):
+        alone = Batch(runtime.target, None)
+        session = alone.add(request)
+        wanted.append(text(run_all(alone)[session]))
+    sessions = [batch.add(request) for request in requests(runtime, sampling)]
+    got = run_all(batch)
+    assert [text(got[session]) for session in sessions] == wanted
+    assert {session.finish for session in sessions} <= {"stop", "length"}
+
+
+def test_a_trained_speculator_is_mostly_right(runtime: Runtime) -> None:
+    batch = runtime.batch()
+    sessions = [batch.add(request) for request in requests(runtime, Sampling())]
+    run_all(batch)
+    rounds, accepted = (
+        sum(value for value in column)
+        for column in zip(*((session.stats.rounds, session.stats.accepted) for session in sessions), strict=True)
+    )
+    assert accepted > 2 * rounds

@@ -1,0 +1,48 @@
+"""The README's examples, run as they are printed, against the embedded pair over a real socket."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Generator
+
+import httpx2
+import pytest
+
+from models.runtime import load_runtime
+from server.settings import Settings
+from tests.runtime.test_readme import README
+from tests.server.stand import running, wait_until
+
+
+@pytest.fixture(scope="module")
+def address() -> Generator[str]:
+    with running(load_runtime, Settings()) as (port, engine):
+        wait_until(lambda: engine.health.state != "loading", 60)
+        yield f"http://127.0.0.1:{port}"
+
+
+def block(language: str, having: str) -> str:
+    blocks = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    return next(text for text in blocks if having in text)
+
+
+def test_the_curl_example_is_answered_with_a_call(address: str) -> None:
+    body = re.search(r"-d '(.*)'", block("bash", "curl"), re.DOTALL)
+    assert body is not None
+    answer = httpx2.post(f"{address}/v1/chat/completions", json=json.loads(body[1]), timeout=60).json()
+    (call,) = answer["choices"][0]["message"]["tool_calls"]
+    assert call["function"]["name"] == "get_weather"
+    assert json.loads(call["function"]["arguments"])["city"] == "Oslo"
+    assert answer["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_the_sdk_example_calls_the_tool_and_reads_its_result(address: str) -> None:
+    code = block("python", "OpenAI").replace("http://127.0.0.1:8000", address)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=90, check=False)
+    assert run.returncode == 0, run.stderr
+    call, answer = run.stdout.split("\n", 1)
+    assert "get_weather" in call
+    assert "Oslo" in call
+    assert "7" in answer
+    assert "cloudy" in answer
