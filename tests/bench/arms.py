@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import mlx.core as mx
+import mlx.nn as nn
 from mlx_lm.generate import generate_step
 
 from models.contract import Speculator, Target
@@ -57,7 +57,7 @@ def ours(
     return answer
 
 
-def mlx_lm(model: Any, task: Task) -> Callable[[Prompt], Answer]:  # noqa: ANN401
+def mlx_lm(model: nn.Module, task: Task) -> Callable[[Prompt], Answer]:
     """mlx-lm's own plain loop, greedy, on the same checkpoint."""
 
     def answer(prompt: Prompt) -> Answer:
