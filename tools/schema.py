@@ -3,6 +3,7 @@
 Schemas come from clients: references may be cyclic or dangling, any part malformed. What tells nothing means "any".
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +16,7 @@ _NAMES: Mapping[str, frozenset[str]] = {
     "number": frozenset({"integer", "number"}),
     **{name: frozenset({name}) for name in ("string", "integer", "boolean", "null", "object", "array")},
 }
+_INDEX = re.compile("0|[1-9][0-9]{0,8}")
 _DEEPEST = 64
 """Levels of nested combinators that are followed; what lies deeper means "any"."""
 
@@ -111,7 +113,7 @@ def _target(root: object, ref: object) -> object:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(at, Mapping):
             at = at.get(name)
-        elif isinstance(at, list) and name.isdecimal() and int(name) < len(at):
+        elif isinstance(at, list) and _INDEX.fullmatch(name) and int(name) < len(at):
             at = at[int(name)]
         else:
             return None

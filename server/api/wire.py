@@ -2,15 +2,17 @@
 
 import json
 import re
-from typing import Any, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
+from starlette.requests import ClientDisconnect
 
 from server.errors import (
     BodyTooLarge,
+    ClientGone,
     InvalidType,
     InvalidValue,
     MissingParameter,
@@ -29,30 +31,33 @@ class Wire(BaseModel):
 
 
 Asked = TypeVar("Asked", bound=Wire)
+Item = TypeVar("Item")
+
+Array = Annotated[list[Item], Field(fail_fast=True)]
+"""A list that is refused at its first wrong item: a body of wrong items only would be read for minutes else."""
 
 
-async def json_object(request: Request, limit: int) -> dict[str, Any]:
-    """The body as a JSON object of at most `limit` bytes.
+async def json_body(request: Request, limit: int) -> bytes:
+    """The body, of at most `limit` bytes, which calls itself JSON.
 
     Raises:
         UnsupportedMediaType: the content type is not JSON (a web page of another origin can send only such).
-        BodyTooLarge, UnreadableBody: what it says.
+        BodyTooLarge, ClientGone: what it says.
     """
     if not _JSON_TYPE.match(request.headers.get("content-type", "")):
         raise UnsupportedMediaType("Send the body as JSON, with the header 'Content-Type: application/json'.")
-    return parsed(await _body(request, limit))
-
-
-async def _body(request: Request, limit: int) -> bytes:
     refusal = BodyTooLarge(f"The request body is larger than {limit} bytes.")
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
         raise refusal
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > limit:
-            raise refusal
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > limit:
+                raise refusal
+    except ClientDisconnect as error:
+        raise ClientGone from error
     return bytes(body)
 
 
@@ -65,7 +70,7 @@ def parsed(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        where = f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else str(error)
+        where = f"{error.msg} (character {error.pos})" if isinstance(error, json.JSONDecodeError) else str(error)
         raise UnreadableBody(f"We could not parse the JSON body of your request: {where}.") from error
     if not isinstance(value, dict):
         raise UnreadableBody(f"The JSON body of your request must be an object, not {json_kind(value)}.")

@@ -1,25 +1,33 @@
 """Whatever JSON comes in: a turn, or a refusal by name."""
 
+import asyncio
 import json
+import time
+from collections.abc import Iterator
 
 import pytest
+from fastapi import Request
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from server.api.chat import schema
-from server.api.wire import parsed
-from server.errors import VERDICTS, Refusal, UnreadableBody, envelope, headers
+from server.api.wire import json_body, parsed
+from server.errors import VERDICTS, ClientGone, Refusal, UnreadableBody, envelope, headers
 from server.turn import Turn
 
+TEXTS = st.text(st.characters(exclude_categories=()), max_size=5)
+"""JSON can spell half a surrogate pair, which has no UTF-8."""
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=8,
 )
 ROLES = st.sampled_from(["system", "developer", "user", "assistant", "tool", "function"])
-PARTS = st.fixed_dictionaries({"type": st.sampled_from(["text", "refusal", "image_url"])}, optional={"text": VALUES})
+KINDS = st.sampled_from(["text", "refusal", "image_url"])
+PARTS = st.fixed_dictionaries({"type": KINDS | VALUES}, optional={"text": VALUES})
 CALLS = st.fixed_dictionaries(
-    {"function": st.fixed_dictionaries({"name": st.text(max_size=3)}, optional={"arguments": VALUES})},
+    {"function": st.fixed_dictionaries({"name": TEXTS}, optional={"arguments": VALUES})},
     optional={"id": st.sampled_from(["c1", "c2"]) | VALUES},
 )
 MESSAGES = st.fixed_dictionaries(
@@ -64,6 +72,52 @@ def test_any_bytes_are_an_object_or_an_unreadable_body(body: bytes) -> None:
     except UnreadableBody as refusal:
         value = {"refused": refusal.message}
     assert isinstance(value, dict)
+
+
+ASK = {"role": "user", "content": "x"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [{}] * 1000},
+        {"messages": [ASK | {"content": [1] * 1000}]},
+        {"messages": [ASK | {"reasoning": [1] * 1000}]},
+        {"messages": [ASK | {"tool_calls": [1] * 1000}]},
+        {"messages": [ASK], "tools": [1] * 1000},
+        {"messages": [ASK], "stop": [1] * 1000},
+    ],
+    ids=lambda body: str(body)[:60],
+)
+def test_a_list_is_refused_at_its_first_wrong_item(body: dict[str, object]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        schema.ChatRequest.model_validate(body)
+    assert caught.value.error_count() == 1
+
+
+def test_many_calls_and_their_results_are_paired_in_linear_time() -> None:
+    count = 20_000
+    calls = [{"id": f"c{index}", "function": {"name": "f"}} for index in range(count)]
+    results = [{"role": "tool", "tool_call_id": f"c{index}", "content": "1"} for index in range(count)]
+    began = time.process_time()
+    turn = outcome({"messages": [ASK, {"role": "assistant", "tool_calls": calls}, *results]})
+    assert isinstance(turn, Turn)
+    assert len(turn.messages) == count + 2
+    # In quadratic time it is over a minute.
+    assert time.process_time() - began < 10
+
+
+def test_a_client_that_leaves_while_it_sends_is_no_fault_of_ours() -> None:
+    parts: Iterator[dict[str, object]] = iter(
+        [{"type": "http.request", "body": b'{"mess', "more_body": True}, {"type": "http.disconnect"}]
+    )
+
+    async def receive() -> dict[str, object]:
+        return next(parts)
+
+    request = Request({"type": "http", "headers": [(b"content-type", b"application/json")]}, receive)
+    with pytest.raises(ClientGone):
+        asyncio.run(json_body(request, 1000))
 
 
 def kinds(base: type[Refusal]) -> set[type[Refusal]]:

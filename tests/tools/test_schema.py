@@ -37,6 +37,8 @@ def kind(schema: object, **root: object) -> Kind:
         ({"$ref": "#/definitions/a~1b%20c"}, {"boolean"}),
         ({"$ref": "#/$defs/S/oops"}, ANY),
         ({"$ref": "#/$defs/list/anyOf/1"}, {"integer"}),
+        ({"$ref": "#/$defs/list/anyOf/²"}, ANY),
+        ({"$ref": "#/$defs/list/anyOf/" + "1" * 5000}, ANY),
         ({"$ref": "#"}, {"object"}),
         ({"$ref": "https://example.org/s.json"}, ANY),
         ({"$ref": "#/$defs/Loop"}, ANY),

@@ -1,12 +1,12 @@
 """The messages of a request, and whether they make a conversation."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from server.api.wire import Wire
+from server.api.wire import Array, Wire
 from server.errors import InvalidType, InvalidValue
 
 TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
@@ -24,9 +24,8 @@ class Part(Wire):
     @classmethod
     def _is_text(cls, kind: str) -> str:
         if kind not in TEXT_PARTS:
-            raise PydanticCustomError(
-                "content_kind", "Invalid content type. {kind} is only supported by certain models", {"kind": kind[:40]}
-            )
+            told = "Invalid content type. {kind} is only supported by certain models"
+            raise PydanticCustomError("content_kind", told, {"kind": _quoted(kind)})
         return kind
 
     @model_validator(mode="after")
@@ -41,6 +40,11 @@ class Part(Wire):
         return self.text or self.refusal or ""
 
 
+def _quoted(text: str) -> str:
+    """For a message: short, and in ASCII, since half a surrogate pair cannot be part of one."""
+    return ascii(text[:40])[1:-1]
+
+
 def _parts(content: object) -> object:
     match content:
         case str():
@@ -50,7 +54,7 @@ def _parts(content: object) -> object:
     raise PydanticCustomError("content_type", "expected a string or an array of text parts")
 
 
-Text = Annotated[list[Part] | None, BeforeValidator(_parts)]
+Text = Annotated[Array[Part] | None, BeforeValidator(_parts)]
 
 
 class CalledFunction(Wire):
@@ -76,7 +80,7 @@ class Message(Wire):
     refusal: str | None = None
     reasoning_content: Text = None
     reasoning: Text = None
-    tool_calls: list[Call] | None = None
+    tool_calls: Array[Call] | None = None
     function_call: CalledFunction | None = None
     tool_call_id: str | None = None
 
@@ -138,25 +142,26 @@ def _text(parts: Sequence[Part] | None) -> str:
 def _check_pairs(messages: Sequence[Message]) -> None:
     """Laguna shows results without ids, in the order of the calls: one too few or too many changes their meaning."""
     caller = 0
-    unanswered: list[str] = []
-    called: set[str] | None = None
+    unanswered: dict[str, None] = {}
+    called: frozenset[str] | None = None
     for index, message in enumerate(messages):
         match message.role:
             case "tool" | "function":
                 _check_result(message, called, f"messages[{index}]")
-                unanswered = [id_ for id_ in unanswered if id_ != message.tool_call_id]
+                if message.tool_call_id is not None:
+                    unanswered.pop(message.tool_call_id, None)
             case "assistant":
                 _check_answered(unanswered, caller)
-                ids = [call.id for call in message.calls]
-                caller, called = index, {id_ for id_ in ids if id_ is not None} if ids else None
-                unanswered = [id_ for id_ in ids if id_ is not None]
+                calls = message.calls
+                unanswered = {call.id: None for call in calls if call.id is not None}
+                caller, called = index, frozenset(unanswered) if calls else None
             case "user":
                 _check_answered(unanswered, caller)
                 called = None
     _check_answered(unanswered, caller)
 
 
-def _check_result(message: Message, called: set[str] | None, place: str) -> None:
+def _check_result(message: Message, called: frozenset[str] | None, place: str) -> None:
     if called is None:
         raise InvalidValue(
             f"Invalid parameter: '{place}' has role '{message.role}' and must be a response to a preceding message "
@@ -170,7 +175,7 @@ def _check_result(message: Message, called: set[str] | None, place: str) -> None
         )
 
 
-def _check_answered(unanswered: Sequence[str], caller: int) -> None:
+def _check_answered(unanswered: Collection[str], caller: int) -> None:
     if unanswered:
         raise InvalidValue(
             "An assistant message with 'tool_calls' must be followed by tool messages responding to each "

@@ -1,12 +1,13 @@
 """`POST /chat/completions`."""
 
+from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request, Response
 
 from server.api.catalog import known
 from server.api.chat import encode, schema
 from server.api.listening import while_heard
 from server.api.sse import EventStream, guarded
-from server.api.wire import Json, json_object
+from server.api.wire import Json, json_body
 from server.engine import Engine
 from server.generation import begin
 from server.settings import Settings
@@ -19,9 +20,11 @@ def routes(engine: Engine, settings: Settings) -> APIRouter:
     @router.post("/chat/completions")
     async def complete(request: Request) -> Response:
         """Answer a conversation, streamed or whole."""
-        asked = schema.read(await json_object(request, settings.max_body_mib << 20))
+        body = await json_body(request, settings.max_body_mib << 20)
+        # Megabytes take seconds to check, and the other streams go on meanwhile.
+        asked, turn = await run_sync(schema.understood, body)
         model = known(engine, asked.model)
-        generation = await begin(engine, schema.turn(asked))
+        generation = await begin(engine, turn)
         envelope = encode.Envelope.fresh(model.id, settings.reasoning_field)
         if asked.stream:
             frames = encode.frames(generation.events(), envelope, include_usage=asked.include_usage)

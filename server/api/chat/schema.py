@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from server.api.chat.history import Message, conversation
-from server.api.wire import Wire, checked
+from server.api.wire import Array, Wire, checked, parsed
 from server.errors import InvalidValue, ParameterConflict, UnsupportedParameter
 from server.turn import Turn, Wishes
 
@@ -46,7 +46,11 @@ def _one_is_many(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-Stops = Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=4), BeforeValidator(_one_is_many)]
+LONGEST_STOP = 1024
+"""Characters in a stop string: each costs memory for as long as the answer is written."""
+
+Stop = Annotated[str, Field(min_length=1, max_length=LONGEST_STOP)]
+Stops = Annotated[Array[Stop], Field(max_length=4), BeforeValidator(_one_is_many)]
 
 
 class StreamOptions(Wire):
@@ -81,11 +85,11 @@ class ChatRequest(Wire):
     """The honoured fields of a chat completion; null and absent are the same everywhere."""
 
     model: str | None = None
-    messages: list[Message] = Field(min_length=1)
+    messages: Array[Message] = Field(min_length=1)
     max_tokens: int | None = Field(None, ge=1)
     max_completion_tokens: int | None = Field(None, ge=1)
     temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, gt=0, le=1)
+    top_p: float | None = Field(None, ge=0, le=1)
     top_k: int | None = Field(None, ge=-1, le=2**31)
     """0 and -1 are off."""
     min_p: float | None = Field(None, ge=0, le=1)
@@ -93,7 +97,7 @@ class ChatRequest(Wire):
     stop: Stops | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    tools: list[Tool] | None = None
+    tools: Array[Tool] | None = None
     tool_choice: Literal["auto", "none"] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     reasoning_effort: Effort | None = None
@@ -104,6 +108,16 @@ class ChatRequest(Wire):
     def include_usage(self) -> bool:
         """Whether the stream ends with a usage chunk."""
         return bool(self.stream_options and self.stream_options.include_usage)
+
+
+def understood(body: bytes) -> tuple[ChatRequest, Turn]:
+    """A request from its bytes to the turn it asks for. It may take a while, so it has no place on the event loop.
+
+    Raises:
+        Refusal: by name, whatever is wrong with it.
+    """
+    asked = read(parsed(body))
+    return asked, turn(asked)
 
 
 def read(body: Mapping[str, Any]) -> ChatRequest:
