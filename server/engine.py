@@ -115,8 +115,8 @@ class Engine:
             step_seconds=None if began is None else now - began,
         )
 
-    def submit(self, prompt: Sequence[int], wishes: Wishes, max_tokens: int, speculation: Speculation | None) -> Ticket:
-        """Queue a request.
+    def welcome(self) -> Model:
+        """The loaded model, if another request could be queued now.
 
         Raises:
             QueueFull: too many wait already.
@@ -125,6 +125,15 @@ class Engine:
         model = self.model
         if len(self._live) >= self._settings.concurrency + self._settings.queue:
             raise QueueFull(waiting=self._settings.queue)
+        return model
+
+    def submit(self, prompt: Sequence[int], wishes: Wishes, max_tokens: int, speculation: Speculation | None) -> Ticket:
+        """Queue a request.
+
+        Raises:
+            QueueFull, ModelLoading, EngineDead, ServerStopping: as `welcome` does.
+        """
+        model = self.welcome()
         ticket = Ticket(
             Request(
                 prompt=tuple(prompt),
@@ -174,6 +183,9 @@ class Engine:
     def _deliver(self, news: Sequence[News]) -> None:
         for ticket, item in news:
             ticket.deliver(item)
+            # It has left the batch, even if its client takes long to read what is here, or never does.
+            if isinstance(item, Refusal) or item.finish is not None:
+                self.release(ticket)
 
     def _ready(self, model: Model) -> None:
         if self._state == "loading":

@@ -134,7 +134,7 @@ async def begin(engine: Engine, turn: Turn) -> Generation:
         UnrenderablePrompt, PromptTooLong: the messages cannot be answered.
         QueueFull, ModelLoading, EngineDead, ServerStopping: not now.
     """
-    model = engine.model
+    model = engine.welcome()
     prompt = await run_sync(partial(rendered, model, turn))
     room = model.context_length - len(prompt.ids)
     if room < 1:

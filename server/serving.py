@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import uvicorn
@@ -13,6 +14,8 @@ from server.app import create_app
 from server.backend import Pair
 from server.engine import Engine
 from server.settings import Settings
+
+log = logging.getLogger(__name__)
 
 
 class DrainingServer(uvicorn.Server):
@@ -38,6 +41,12 @@ def serve_forever(settings: Settings) -> int:
 def run(settings: Settings, load: Callable[[], Pair]) -> int:
     """Serve until a signal comes. The exit status is 1 when the model could not be loaded or the port not be had."""
     logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s:     %(name)s: %(message)s")
+    # uvicorn finds out only after the model began to load, and waits for that.
+    try:
+        _try_address(settings.host, settings.port)
+    except OSError as error:
+        log.error("cannot listen on %s, port %d: %s", settings.host, settings.port, error)
+        return 1
     failed = False
 
     def give_up() -> None:
@@ -50,9 +59,18 @@ def run(settings: Settings, load: Callable[[], Pair]) -> int:
         host=settings.host,
         port=settings.port,
         log_level=settings.log_level,
+        ws="none",
         # Longer than the grace: this cuts connections, and only those that did not heed it.
         timeout_graceful_shutdown=round(settings.shutdown_grace) + 3,
     )
     server = DrainingServer(config, engine, settings.shutdown_grace)
-    server.run()
+    # After its own shutdown uvicorn raises Ctrl-C again, which would end in a traceback.
+    with suppress(KeyboardInterrupt):
+        server.run()
     return 1 if failed or not server.started else 0
+
+
+def _try_address(host: str, port: int) -> None:
+    """Raises OSError where nobody could listen."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    socket.create_server((host, port), family=family).close()

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from server.cli import main
+from server.serving import run
 from server.settings import Settings
 from tests.server.stand import asked, wait_until
 from tests.server.wire import events, refused
@@ -90,6 +91,23 @@ def test_a_signal_ends_open_requests_with_a_word_and_the_process_in_time() -> No
         began = time.monotonic()
         assert process.wait(10) == -signal.SIGTERM
         assert time.monotonic() - began < 5
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_ctrl_c_is_no_fault_and_a_taken_port_is_found_before_the_model_is_loaded() -> None:
+    port = free_port()
+    process = subprocess.Popen([sys.executable, "-m", "tests.server.scripted", str(port)], stderr=subprocess.PIPE)
+    try:
+        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as http:
+            wait_until(lambda: answers(http), 30)
+            assert run(Settings(port=port), lambda: pytest.fail("the model was loaded")) == 1
+            assert answers(http)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=10)
+        assert process.returncode == 0
+        assert b"Traceback" not in said
     finally:
         process.kill()
         process.wait()

@@ -1,18 +1,24 @@
 """Slots, the line, cancelled clients, failures and death: the engine behind a real socket."""
 
+import asyncio
 import json
 import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import NoReturn
 
 import httpx2
 import pytest
 
 from models.decode.session import InvalidRequest, Request, Session
+from server.api.chat import schema
 from server.backend import Pair
+from server.engine import Engine
+from server.errors import UnreadableBody
 from server.settings import Settings
-from tests.server.script import ScriptBatch, ScriptPair, forever, ids_of, says
+from server.turn import Wishes
+from tests.server.script import ScriptBatch, ScriptPair, forever, ids_of, says, text_of
 from tests.server.stand import Stand, asked, running, stand, wait_until
 from tests.server.wire import chunks, refused
 
@@ -72,6 +78,54 @@ def test_a_full_line_refuses_at_once_and_the_server_still_answers() -> None:
         assert [future.result().status_code for future in taken] == [200, 200, 200]
         served.wait_until(lambda: served.engine.health.running == 0)
         assert served.post().status_code == 200
+
+
+def test_a_full_line_refuses_before_it_renders() -> None:
+    pair = ScriptPair(says("ok"))
+    pair.gate.clear()
+    with stand(pair, concurrency=1, queue=0) as served:
+        taken = half_open(served)
+        served.wait_until(lambda: served.engine.health.running == 1)
+        assert served.post(chat_template_kwargs={"refuse": True}).status_code == 429
+        taken.close()
+
+
+def test_an_answer_that_nobody_reads_keeps_no_place() -> None:
+    async def unread() -> str:
+        engine = Engine(lambda: ScriptPair(says("abcdef")), Settings(concurrency=1, queue=0))
+        await engine.start()
+        while engine.health.state == "loading":
+            await asyncio.sleep(0.01)
+        try:
+            ticket = engine.submit(ids_of("x"), Wishes(), 100, None)
+            while engine.health.running or engine.health.waiting:
+                await asyncio.sleep(0.01)
+            engine.submit(ids_of("x"), Wishes(), 100, None)
+            read: tuple[int, ...] = ()
+            while (progress := await ticket.next()).finish is None:
+                read += progress.ids
+            return text_of(read)
+        finally:
+            await engine.stop()
+
+    assert asyncio.run(asyncio.wait_for(unread(), 30)) == "abcdef"
+
+
+def test_while_a_body_is_checked_everybody_else_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    checking, checked = threading.Event(), threading.Event()
+
+    def slow(body: bytes) -> NoReturn:
+        checking.set()
+        assert checked.wait(30)
+        raise UnreadableBody("slow")
+
+    monkeypatch.setattr(schema, "understood", slow)
+    with stand(ScriptPair(says("ok"))) as served, ThreadPoolExecutor(1) as pool:
+        response = pool.submit(served.post)
+        assert checking.wait(10)
+        assert served.http.get("/health").status_code == 200
+        checked.set()
+        assert response.result().status_code == 400
 
 
 def test_requests_beyond_the_places_wait_their_turn() -> None:
