@@ -90,7 +90,7 @@ def find_speculator(folder: Path) -> Path | None:
 def is_speculator(folder: Path) -> bool:
     """Whether the folder holds a speculator; both kinds say model_type "laguna", so that is not asked."""
     raw = read_json(folder / "config.json")
-    return "dflash_config" in raw or SPECULATOR_ARCHITECTURE in raw.get("architectures", ())
+    return "dflash_config" in raw or raw.get("architectures") == [SPECULATOR_ARCHITECTURE]
 
 
 def run_dtype() -> mx.Dtype:
@@ -186,10 +186,11 @@ def _load(folder: Path, network: type[Network], settings: type, dtype: mx.Dtype 
     """mlx-lm's loader with our classes, then the run dtype, then every array evaluated."""
     try:
         model, _ = load_model(folder, lazy=True, get_model_classes=lambda config: (network, settings))
-    except (ValueError, FileNotFoundError) as error:
+        assert isinstance(model, network)
+        settle(model, dtype or run_dtype())
+    # MLX raises a bare RuntimeError for a file cut short, some of them only when its arrays are evaluated.
+    except (ValueError, OSError, RuntimeError) as error:
         raise CheckpointError(f"{folder} cannot be loaded: {error}") from error
-    assert isinstance(model, network)
-    settle(model, dtype or run_dtype())
     return model
 
 

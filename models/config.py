@@ -173,13 +173,15 @@ def read_json(path: Path) -> dict[str, Any]:
     """One JSON object from a file.
 
     Raises:
-        ConfigError: the file is absent or holds no JSON object.
+        ConfigError: the file is absent, cannot be read or holds no JSON object.
     """
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ConfigError(str(path), "missing", "a file of the checkpoint") from error
-    except json.JSONDecodeError as error:
+    except OSError as error:
+        raise ConfigError(str(path), f"unreadable ({error.strerror})", "a file of the checkpoint") from error
+    except ValueError as error:
         raise ConfigError(str(path), f"not JSON ({error})", "one JSON object") from error
     if not isinstance(raw, dict):
         raise ConfigError(str(path), type(raw).__name__, "one JSON object")

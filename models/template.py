@@ -75,11 +75,15 @@ class ChatTemplate:
         """The template of a checkpoint folder: its sidecar, else the one in its tokenizer_config.json.
 
         Raises:
-            TemplateError: neither is there, or it does not compile.
+            TemplateError: neither is there, or it cannot be read, or it does not compile.
         """
         sidecar = folder / SIDECAR
         if sidecar.is_file():
-            return cls(sidecar.read_text("utf-8"), special_tokens)
+            try:
+                source = sidecar.read_text("utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise TemplateError(f"{sidecar} cannot be read: {error}") from error
+            return cls(source, special_tokens)
         match tokenizer_config.get("chat_template"):
             case str(source):
                 return cls(source, special_tokens)

@@ -69,13 +69,17 @@ class Tokenizer:
 
         Raises:
             ConfigError: a file is missing or holds no JSON object.
-            TokenizerError: the vocabulary is not byte-level, or nothing ends a turn.
+            TokenizerError: the vocabulary is damaged or not byte-level, or nothing ends a turn.
             TemplateError: the chat template is missing or does not compile.
         """
         decoder = read_json(folder / "tokenizer.json").get("decoder")
         if not _is_byte_level(decoder):
             raise TokenizerError(f"{folder}/tokenizer.json: the decoder must be ByteLevel, and it is {decoder}")
-        encoder = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        try:
+            encoder = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        # `tokenizers` raises nothing more specific.
+        except Exception as error:
+            raise TokenizerError(f"{folder}/tokenizer.json cannot be used: {error}") from error
         # A length limit or a padding left in the file would change prompts in silence.
         encoder.no_truncation()
         encoder.no_padding()

@@ -1,5 +1,6 @@
 """A checkpoint folder made into something that answers."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 from models.checkpoint import CheckpointError, PairError
 from models.config_fields import ConfigError
 from models.decode.session import Request, Sampling, Speculation
+from models.messages import TemplateError
 from models.runtime import Runtime, load_runtime
+from models.tokenizer import TokenizerError
 from tests.models.tiny_checkpoint import write_pair
 from tests.runtime.checkpoint_files import byte_level_bpe, write_json, write_tokenizer
 
@@ -53,6 +56,29 @@ def test_everything_a_checkpoint_says_is_at_hand(runtime: Runtime) -> None:
     defaults = runtime.sampling_defaults
     assert (defaults.temperature, defaults.top_k, defaults.top_p, defaults.min_p) == (1.0, 20, 1.0, 0.0)
     assert runtime.default_chat_template_kwargs == {}
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("config.json", b"\xff{}"),
+        ("config.json", b'{"architectures": 5}'),
+        ("generation_config.json", b"{"),
+        ("tokenizer_config.json", b"\xff{}"),
+        ("tokenizer.json", b'{"decoder": {"type": "ByteLevel"}}'),
+        ("chat_template.jinja", b"\xff"),
+        ("model.safetensors", None),
+        ("model.safetensors", b"\xff" * 100),
+        ("speculator/config.json", b"[]"),
+        ("speculator/model.safetensors", None),
+    ],
+)
+def test_a_damaged_file_is_refused_by_name(folder: Path, tmp_path: Path, file: str, content: bytes | None) -> None:
+    damaged = shutil.copytree(folder, tmp_path / "copy")
+    whole = (damaged / file).read_bytes() if content is None else b""
+    (damaged / file).write_bytes(whole[: len(whole) // 2] if content is None else content)
+    with pytest.raises((CheckpointError, ConfigError, TemplateError, TokenizerError)):
+        load_runtime(str(damaged))
 
 
 def test_it_answers_the_same_with_and_without_its_speculator(folder: Path, runtime: Runtime) -> None:
