@@ -10,7 +10,7 @@ import mlx.nn as nn
 from models.cache import CacheError, FullCache, KVCache, WindowCache
 from models.config import AttentionConfig
 from models.contract import Row
-from models.joining import Projection, join, section
+from models.joining import Projection, join
 from models.rope import Rotary
 
 Mask = Literal["causal"] | mx.array | None
@@ -92,6 +92,11 @@ def own(cache: object) -> KVCache:
     return cache
 
 
+def by_head(values: mx.array, layout: Layout, head_dim: int) -> mx.array:
+    """[T, heads * head_dim] to [1, heads, T, head_dim]."""
+    return values.reshape(1, layout.total, -1, head_dim).transpose(0, 2, 1, 3)
+
+
 class Attention(nn.Module):
     """Grouped-query attention with normed queries and keys, rotary positions and a softplus gate on the output."""
 
@@ -109,7 +114,6 @@ class Attention(nn.Module):
             self.g_proj = nn.Linear(hidden, config.gate_rows, bias=False)
         self._rotary = Rotary(config.rope, config.head_dim)
         self._joined: Projection | None = None
-        self._joined_kv: Projection | None = None
         self._norms: mx.array | None = None
         self._cuts = [width + kv_width, width + 2 * kv_width][: 2 if config.gate_rows else 1]
 
@@ -118,9 +122,6 @@ class Attention(nn.Module):
         self._norms = self._norm_weights()
         parts = [self.q_proj, self.k_proj, self.v_proj] + ([self.g_proj] if self.config.gate_rows else [])
         self._joined = join(parts)
-        if self._joined is not None:
-            kv_width = self.config.kv_heads * self.config.head_dim
-            self._joined_kv = section(self._joined, self._cuts[0] - kv_width, self._cuts[0] + kv_width)
 
     def __call__(
         self, x: mx.array, layout: Layout, caches: Sequence[KVCache], masks: Sequence[Mask], *, remember: bool = True
@@ -131,8 +132,8 @@ class Attention(nn.Module):
         """
         heads = self.config.heads
         to_turn, values, *gates = self._projected(x)
-        turned = self._placed(to_turn, self._norm_weights() if self._norms is None else self._norms, layout)
-        queries, keys, values = turned[:, :heads], turned[:, heads:], self._by_head(values, layout)
+        turned = self.placed(to_turn, self._norm_weights() if self._norms is None else self._norms, layout)
+        queries, keys, values = turned[:, :heads], turned[:, heads:], by_head(values, layout, self.config.head_dim)
         if len(caches) == 1:
             out = self._row(queries, keys, values, caches[0], masks[0], remember)
         else:
@@ -148,12 +149,12 @@ class Attention(nn.Module):
 
     def keys_and_values(self, x: mx.array, layout: Layout) -> tuple[mx.array, mx.array]:
         """Keys, normed and at their positions, and values of `x` [T, hidden]: both [1, kv_heads, T, head_dim]."""
-        if self._joined_kv is None:
-            keys, values = self.k_proj(x), self.v_proj(x)
-        else:
-            keys, values = mx.split(self._joined_kv(x), 2, axis=-1)
-        weight = self._rotary.scaled(self.k_norm.weight)
-        return self._placed(keys, weight, layout), self._by_head(values, layout)
+        return self.placed(self.k_proj(x), self.key_norm, layout), by_head(self.v_proj(x), layout, self.config.head_dim)
+
+    @property
+    def key_norm(self) -> mx.array:
+        """What normed keys are multiplied by, [head_dim]."""
+        return self._rotary.scaled(self.k_norm.weight)
 
     def _projected(self, x: mx.array) -> list[mx.array]:
         """Queries with keys, values, and the gate where there is one."""
@@ -166,14 +167,10 @@ class Attention(nn.Module):
         """One norm weight [head_dim] for each head of queries and keys: [heads + kv_heads, head_dim]."""
         head_dim = self.config.head_dim
         queries = mx.broadcast_to(self._rotary.scaled(self.q_norm.weight), (self.config.heads, head_dim))
-        keys = mx.broadcast_to(self._rotary.scaled(self.k_norm.weight), (self.config.kv_heads, head_dim))
+        keys = mx.broadcast_to(self.key_norm, (self.config.kv_heads, head_dim))
         return mx.concatenate([queries, keys])
 
-    def _by_head(self, values: mx.array, layout: Layout) -> mx.array:
-        """[T, kv_heads * head_dim] to [1, kv_heads, T, head_dim]."""
-        return values.reshape(1, layout.total, self.config.kv_heads, -1).transpose(0, 2, 1, 3)
-
-    def _placed(self, x: mx.array, weights: mx.array, layout: Layout) -> mx.array:
+    def placed(self, x: mx.array, weights: mx.array, layout: Layout) -> mx.array:
         """Norm each head of [T, heads * head_dim] and turn it to its position: [1, heads, T, head_dim]."""
         total, head_dim, positions = layout.total, self.config.head_dim, layout.positions
         x = mx.fast.rms_norm(x.reshape(total, -1, head_dim), None, self.config.eps) * weights

@@ -201,7 +201,7 @@ def settle(model: nn.Module, dtype: mx.Dtype) -> None:
         if type(module) in (nn.Linear, SwitchLinear):
             module.weight = laid_out(module.weight)
     for module in model.modules():
-        if isinstance(module, Attention):
+        if isinstance(module, Attention | DFlashLaguna):
             module.join()
     evaluate(model)
 

@@ -11,11 +11,12 @@ from typing import Never
 import mlx.core as mx
 import mlx.nn as nn
 
-from models.attention import Attention, Layout, Mask, own
+from models.attention import Attention, Layout, Mask, by_head, own
 from models.cache import CacheError, KVCache, WindowCache
 from models.config import SpeculatorConfig
 from models.contract import LayerCache, Row
 from models.experts import FeedForward
+from models.joining import laid_out
 
 
 class StandaloneSpeculatorError(TypeError):
@@ -40,20 +41,48 @@ class DraftBlock(nn.Module):
         self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.eps)
         self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.eps)
 
-    def absorb(self, fused: mx.array, layout: Layout, caches: Sequence[KVCache]) -> None:
-        """Append the context rows' keys and values, which pass this layer's own norm."""
-        keys, values = self.self_attn.keys_and_values(self.input_layernorm(fused), layout)
-        if len(caches) == 1:
-            caches[0].update(keys, values)
-            return
-        parts = zip(mx.split(keys, layout.cuts, axis=2), mx.split(values, layout.cuts, axis=2), strict=True)
-        for cache, (row_keys, row_values) in zip(caches, parts, strict=True):
-            cache.update(row_keys, row_values)
+    def keys_and_values(self, fused: mx.array, layout: Layout) -> tuple[mx.array, mx.array]:
+        """Keys and values [1, kv_heads, T, head_dim] of context rows, which pass this layer's own norm."""
+        return self.self_attn.keys_and_values(self.input_layernorm(fused), layout)
 
     def __call__(self, x: mx.array, layout: Layout, caches: Sequence[KVCache], masks: Sequence[Mask]) -> mx.array:
         """Block rows [T, hidden] to [T, hidden], over the contexts, which stay as they are."""
         h = x + self.self_attn(self.input_layernorm(x), layout, caches, masks, remember=False)
         return h + self.mlp(self.post_attention_layernorm(h))
+
+
+class JointContext(nn.Module):
+    """Keys and values of all layers from context rows, as one product, one norm and one turn.
+
+    The layers norm the same rows and differ in their weights alone, which are multiplied into the projections.
+    """
+
+    def __init__(self, layers: Sequence[DraftBlock], eps: float) -> None:
+        super().__init__()
+        attentions = [layer.self_attn for layer in layers]
+        self.count, self.eps, self.first = len(layers), eps, attentions[0]
+        scales = [layer.input_layernorm.weight for layer in layers]
+        keys = [attention.k_proj.weight * scale for attention, scale in zip(attentions, scales, strict=True)]
+        values = [attention.v_proj.weight * scale for attention, scale in zip(attentions, scales, strict=True)]
+        self.weight = laid_out(mx.concatenate(keys + values))
+        self.norms = mx.concatenate([mx.repeat(a.key_norm[None], a.config.kv_heads, axis=0) for a in attentions])
+
+    def __call__(self, fused: mx.array, layout: Layout) -> list[tuple[mx.array, mx.array]]:
+        """Rows [T, hidden] to keys and values [1, kv_heads, T, head_dim] for each layer."""
+        product = mx.fast.rms_norm(fused, None, self.eps) @ self.weight.T
+        keys, values = mx.split(product, 2, axis=-1)
+        keys = self.first.placed(keys, self.norms, layout)
+        values = by_head(values, layout, self.first.config.head_dim)
+        return list(zip(mx.split(keys, self.count, axis=1), mx.split(values, self.count, axis=1), strict=True))
+
+
+def join_contexts(layers: Sequence[DraftBlock], eps: float) -> JointContext | None:
+    """One product for all layers' contexts, or None where their projections are packed, biased or unlike."""
+    projections = [part for layer in layers for part in (layer.self_attn.k_proj, layer.self_attn.v_proj)]
+    alike = {(layer.self_attn.config.rope, layer.self_attn.config.kv_heads) for layer in layers}
+    if len(alike) > 1 or any(type(part) is not nn.Linear or "bias" in part for part in projections):
+        return None
+    return JointContext(layers, eps)
 
 
 class DFlashLaguna(nn.Module):
@@ -75,6 +104,13 @@ class DFlashLaguna(nn.Module):
         self.hidden_norm = nn.RMSNorm(hidden, eps=config.eps)
         self.layers = [DraftBlock(config, index) for index in range(config.num_layers)]
         self.norm = nn.RMSNorm(hidden, eps=config.eps)
+        self._aux: mx.array | None = None
+        self._context: JointContext | None = None
+
+    def join(self) -> None:
+        """Make one product of what all layers' contexts need, once the weights are final."""
+        self._aux = mx.stack([norm.weight for norm in self.aux_hidden_norms])
+        self._context = join_contexts(self.layers, self.config.eps)
 
     @property
     def block_size(self) -> int:
@@ -98,8 +134,9 @@ class DFlashLaguna(nn.Module):
         """
         if len(taps) != len(self.aux_hidden_norms):
             raise ValueError(f"{len(taps)} taps; this speculator reads the layers {list(self.target_layer_ids)}")
-        normed = [norm(tap) for norm, tap in zip(self.aux_hidden_norms, taps, strict=True)]
-        return self.hidden_norm(self.fc(mx.concatenate(normed, axis=-1)))
+        weights = mx.stack([norm.weight for norm in self.aux_hidden_norms]) if self._aux is None else self._aux
+        normed = mx.fast.rms_norm(mx.stack(list(taps), axis=1), None, self.config.eps) * weights
+        return self.hidden_norm(self.fc(normed.flatten(1)))
 
     def absorb(self, fused: mx.array, rows: Sequence[Row]) -> None:
         """Append the context rows `fused` [T, hidden] of committed tokens to each row's context.
@@ -114,8 +151,12 @@ class DFlashLaguna(nn.Module):
         if any(row.stop - row.start > keep for row in rows):
             fused, rows = _newest(fused, rows, keep)
         layout = Layout.of(rows, fused.shape[0], self.config.num_layers)
-        for layer, caches in zip(self.layers, layout.caches, strict=True):
-            layer.absorb(fused, layout, caches)
+        if self._context is None:
+            states = [layer.keys_and_values(fused, layout) for layer in self.layers]
+        else:
+            states = self._context(fused, layout)
+        for (keys, values), caches in zip(states, layout.caches, strict=True):
+            _remember(keys, values, layout.cuts, caches)
 
     def draft_block(self, anchors: mx.array, rows: Sequence[Row]) -> mx.array:
         """One pass over all blocks: an anchor and `stop - start - 1` masks each; contexts are read, not changed.
@@ -131,17 +172,23 @@ class DFlashLaguna(nn.Module):
             RowError: the rows do not fit the network.
             CacheError: a cache that `make_context` did not make.
         """
-        total = rows[-1].stop
-        layout = Layout.of(rows, total, self.config.num_layers)
-        mask_row = len(rows)
-        order = [index if at == row.start else mask_row for index, row in enumerate(rows) for at in range(*_span(row))]
-        ids = mx.concatenate([anchors, mx.array([self.config.mask_token_id], dtype=anchors.dtype)])[mx.array(order)]
+        layout = Layout.of(rows, rows[-1].stop, self.config.num_layers)
+        ids, drafts = self._blocks(anchors, rows)
         masks = {window: layout.masks(window) for window in {a.window for a in self.config.attention}}
         x = self._vocabulary.embed(ids)
         for layer, attention, caches in zip(self.layers, self.config.attention, layout.caches, strict=True):
             x = layer(x, layout, caches, masks[attention.window])
-        drafts = x[1:] if mask_row == 1 else x[mx.array([at for at, source in enumerate(order) if source == mask_row])]
-        return self._vocabulary.head(self.norm(drafts))
+        return self._vocabulary.head(self.norm(x[drafts]))
+
+    def _blocks(self, anchors: mx.array, rows: Sequence[Row]) -> tuple[mx.array, mx.array | slice]:
+        """The ids of all blocks, and where in them the masks are."""
+        mask = self.config.mask_token_id
+        if len(rows) == 1:
+            return mx.concatenate([anchors, mx.array([mask] * (rows[0].stop - 1), anchors.dtype)]), slice(1, None)
+        anchor_of = {row.start: index for index, row in enumerate(rows)}
+        order = [anchor_of.get(at, len(rows)) for at in range(rows[-1].stop)]
+        ids = mx.concatenate([anchors, mx.array([mask], anchors.dtype)])[mx.array(order)]
+        return ids, mx.array([at for at in range(rows[-1].stop) if at not in anchor_of])
 
     def __call__(self, *_args: object, **_kwargs: object) -> Never:
         """Always refuses.
@@ -170,8 +217,14 @@ class DFlashLaguna(nn.Module):
         return weights
 
 
-def _span(row: Row) -> tuple[int, int]:
-    return row.start, row.stop
+def _remember(keys: mx.array, values: mx.array, cuts: list[int], caches: Sequence[KVCache]) -> None:
+    """Append to each row's cache its part of keys and values [1, kv_heads, T, head_dim]."""
+    if len(caches) == 1:
+        caches[0].update(keys, values)
+        return
+    parts = zip(mx.split(keys, cuts, axis=2), mx.split(values, cuts, axis=2), strict=True)
+    for cache, (row_keys, row_values) in zip(caches, parts, strict=True):
+        cache.update(row_keys, row_values)
 
 
 def _newest(fused: mx.array, rows: Sequence[Row], keep: int) -> tuple[mx.array, list[Row]]:

@@ -31,16 +31,6 @@ def join(parts: Sequence[nn.Module]) -> Projection | None:
     return whole
 
 
-def section(whole: Projection, start: int, stop: int) -> Projection:
-    """The outputs `start..stop` of a layer, as a layer that shares its arrays."""
-    part = _empty_like([whole])
-    assert part is not None
-    for name in ("weight", "scales", "biases"):
-        if whole.get(name) is not None:
-            part[name] = rows(whole[name], start, stop)
-    return part
-
-
 def laid_out(weight: mx.array) -> mx.array:
     """A weight [..., out, in] as the device multiplies it fastest: the same numbers, on the CPU with `out` innermost.
 

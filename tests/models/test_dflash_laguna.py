@@ -125,14 +125,14 @@ def test_blocks_and_contexts_of_several_sessions_do_not_touch_each_other(specula
         assert_same(got[start : start + drafts], block(speculator, caches, drafts, anchor))
 
 
-def test_weights_that_are_not_settled_draft_the_same_bit_for_bit(target: Laguna, speculator: DFlashLaguna) -> None:
+def test_weights_that_are_not_settled_draft_alike_up_to_rounding(target: Laguna, speculator: DFlashLaguna) -> None:
     plain = DFlashLaguna(speculator.config, embed=target.embed, head=target.head)
     flat = tree_flatten(speculator.parameters())
     assert isinstance(flat, list)
     plain.load_weights(flat)
     rows = fused(speculator, states())
     drafts = [block(network, context(network, rows, [50, CONTEXT]), 7) for network in (plain, speculator)]
-    assert_same(drafts[0], drafts[1])
+    assert_same(drafts[0], drafts[1], CLOSE)
 
 
 def test_taps_of_a_real_pass_make_a_context(target: Laguna, speculator: DFlashLaguna) -> None:
