@@ -119,7 +119,9 @@ class Tokenizer:
 
         Half a UTF-16 pair (clients cut strings in the middle of one) has no UTF-8 and is read as U+FFFD.
         """
-        return self._encoder.encode(_LONE_SURROGATE.sub("\ufffd", text), add_special_tokens=False).ids
+        whole = _LONE_SURROGATE.sub("\ufffd", text)
+        # Unlike `encode`, this lets other threads run meanwhile; a long prompt would stop them all for seconds.
+        return self._encoder.encode_batch_fast([whole], add_special_tokens=False)[0].ids
 
     def decoder(self) -> TextDecoder:
         """A fresh decoder for one answer; added tokens such as `<tool_call>` come out as their literal text."""

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,25 @@ def test_half_a_surrogate_pair_is_read_as_the_replacement_character(one_line: To
     assert one_line.encode("a\ud800b") == one_line.encode("a\ufffdb")
     argument = {"function": {"name": "f", "arguments": '{"a": "\\udc00"}'}}
     assert one_line.encode(one_line.render([{"role": "assistant", "tool_calls": [argument]}]))
+
+
+def test_other_threads_run_while_a_long_text_is_encoded(one_line: Tokenizer) -> None:
+    ticks = itertools.count()
+    over = threading.Event()
+
+    def tick() -> None:
+        while not over.wait(0.001):
+            next(ticks)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    before = next(ticks)
+    ids = one_line.encode("What is the weather in Oslo? " * 20_000)
+    passed = next(ticks) - before
+    over.set()
+    thread.join()
+    assert len(ids) > 100_000
+    assert passed > 5
 
 
 def test_a_length_limit_in_the_file_does_not_cut_prompts(tmp_path: Path) -> None:
