@@ -1,8 +1,9 @@
 """The embedded pair's figures: held-out chats answered by the server's own loop, greedy, block by block."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from models.checkpoint import embedded_path, load_speculator, load_target
 from models.decode.session import Request, Sampling, Speculation
 from models.runtime import Runtime
 from models.tiny.recipe.chats import Chat, held_out
@@ -14,7 +15,7 @@ ROOM = 256
 
 @dataclass
 class Figures:
-    """Counts over held-out turns; `depths[i]` counts the rounds whose first i + 1 drafts were all accepted."""
+    """Counts over held-out turns."""
 
     exact: dict[str, int] = field(default_factory=lambda: {"calls": 0, "others": 0})
     turns: dict[str, int] = field(default_factory=lambda: {"calls": 0, "others": 0})
@@ -33,6 +34,14 @@ class Figures:
             "mean drafted a round": round(self.drafted / max(self.rounds, 1), 3),
             "mean accepted a round": round(self.accepted / max(self.rounds, 1), 3),
         }
+
+
+def with_block(runtime: Runtime, rows: int) -> Runtime:
+    """The embedded pair, drafting blocks of `rows` rows: a causal block has the same drafts at any width."""
+    target = load_target(embedded_path())
+    speculator = load_speculator(embedded_path() / "speculator", target)
+    speculator.config = replace(speculator.config, block_size=rows)
+    return replace(runtime, target=target, speculator=speculator)
 
 
 def turns_of(chat: Chat) -> list[tuple[str, str, str]]:

@@ -99,7 +99,7 @@ class SpeculatorShape:
     inner: int = 256
     taps: tuple[int, ...] = (0, 2, 4)
     window: int = 512
-    block: int = 8
+    block: int = 16
     mask: int = 12
 
     def config(self, target: Shape) -> dict[str, Any]:

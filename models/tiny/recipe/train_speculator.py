@@ -27,9 +27,9 @@ class Plan:
     seconds: float
     rate: float = 3e-3
     tokens: int = 1536
-    anchors: int = 40
-    narrow: int = 5
-    narrow_until: float = 0.15
+    anchors: int = 24
+    narrow: int = 7
+    narrow_until: float = 0.5
     decay_from: float = 0.5
     warm: float = 0.02
     first_chat: int = 1_000_000
@@ -96,11 +96,10 @@ def loss_of(speculator: Speculator, target: Target, batch: Batch, plan: Plan, dr
 
 
 @torch.no_grad()
-def score(speculator: Speculator, target: Target, tokenizer: Tokenizer, first: int, chats: int) -> tuple[float, int]:
-    """Mean drafts accepted a round when held-out assistant turns are written block by block, and the rounds."""
-    drafts = speculator.shape.block - 1
+def score(speculator: Speculator, target: Target, tokenizer: Tokenizer, chats: int, drafts: int) -> float:
+    """Mean drafts accepted a round, of `drafts`, when held-out assistant turns are written block by block."""
     accepted = rounds = 0
-    for batch in together([encode(tokenizer, held_out(first + i)) for i in range(chats)], 1024):
+    for batch in together([encode(tokenizer, held_out(i)) for i in range(chats)], 1024):
         hidden, taps = target(batch.ids, speculator.shape.taps)
         length = batch.ids.shape[1]
         anchors = torch.arange(length).expand(batch.ids.shape[0], -1)
@@ -119,7 +118,7 @@ def score(speculator: Speculator, target: Target, tokenizer: Tokenizer, first: i
                 if turns[at] and turns[at + 1]:
                     accepted, rounds, at = accepted + kept_at[at], rounds + 1, at + kept_at[at]
                 at += 1
-    return accepted / max(rounds, 1), rounds
+    return accepted / max(rounds, 1)
 
 
 def train(tokenizer: Tokenizer, target: Target, file: Path, plan: Plan, workers: Workers) -> Speculator:
@@ -130,6 +129,11 @@ def train(tokenizer: Tokenizer, target: Target, file: Path, plan: Plan, workers:
     if file.exists():
         speculator.load_state_dict(torch.load(file, weights_only=True))
     optimizer = make_optimizer(speculator, plan.rate)
+
+    def held_out_of(chats: int) -> dict[int, float]:
+        widths = plan.narrow, speculator.shape.block - 1
+        return {width: round(score(speculator, target, tokenizer, chats, width), 2) for width in widths}
+
     batches = endless(tokenizer, plan.first_chat, plan.tokens, workers)
     began = saved = time.monotonic()
     blocks, average = 0, 0.0
@@ -149,9 +153,8 @@ def train(tokenizer: Tokenizer, target: Target, file: Path, plan: Plan, workers:
         if workers.rank == 0 and time.monotonic() - saved > SAVE_SECONDS:
             saved = time.monotonic()
             torch.save(speculator.state_dict(), file)
-            held = score(speculator, target, tokenizer, 0, 40)
-            print(f"{done:.2f} {blocks} blocks, accepted {average:.2f} of {drafts}, held out {held[0]:.2f}", flush=True)
+            print(f"{done:.2f} {blocks} blocks, {average:.2f} of {drafts}, held out {held_out_of(40)}", flush=True)
     if workers.rank == 0:
         torch.save(speculator.state_dict(), file)
-        print(f"speculator: {blocks} blocks, held out {score(speculator, target, tokenizer, 0, 200)}", flush=True)
+        print(f"speculator: {blocks} blocks, held out {held_out_of(200)}", flush=True)
     return speculator
