@@ -19,11 +19,14 @@ from mlx_lm.models.switch_layers import SwitchLinear
 from mlx_lm.utils import load_model
 
 from models.attention import Attention
+from models.compressed import relaid, widths, without_unread
 from models.config import SPECULATOR_ARCHITECTURE, SpeculatorConfig, TargetConfig, read_json
 from models.config_fields import Fields
 from models.dflash_laguna import DFlashLaguna
 from models.joining import laid_out
 from models.laguna import Laguna
+from models.packing import compressed, loader_settings
+from models.scaled import DIVISOR, divisors, wrap
 
 LOG = logging.getLogger(__name__)
 
@@ -33,7 +36,7 @@ EMBEDDED = "laguna-tiny"
 """The name of the pair that comes with the package."""
 
 _PATTERNS = ["*.json", "*.jinja", "model*.safetensors"]
-_EXACT = ("e_score_correction_bias", "global_scale")
+_EXACT = ("e_score_correction_bias", DIVISOR)
 """Tensors with these endings are float32 at any run dtype: a choice between experts, a scale of a whole tensor."""
 
 
@@ -102,7 +105,7 @@ def load_target(folder: Path, dtype: mx.Dtype | None = None) -> Laguna:
     """Load a target, evaluated whole, so that another thread may run it.
 
     Args:
-        folder: `config.json` and `model*.safetensors`, in any of the layouts that `Laguna.sanitize` reads.
+        folder: `config.json` and `model*.safetensors`: plain, in MLX's packing, or in compressed-tensors.
         dtype: of the parameters; None: `run_dtype()`.
 
     Raises:
@@ -111,7 +114,17 @@ def load_target(folder: Path, dtype: mx.Dtype | None = None) -> Laguna:
     """
     config = TargetConfig.from_path(folder)
     _warn_of_attention_factor(config)
-    return _load(folder, Laguna, TargetConfig, dtype)
+    raw = _with_packing(folder)
+    container = compressed(raw)
+
+    class Published(Laguna):
+        def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
+            weights = divisors(without_unread(weights))
+            if container is not None:
+                weights = relaid(weights, container, widths(self))
+            return wrap(self, super().sanitize(weights))
+
+    return _load(folder, Published, TargetConfig, dtype, loader_settings(raw))
 
 
 def load_speculator(folder: Path, target: Laguna, dtype: mx.Dtype | None = None) -> DFlashLaguna:
@@ -182,10 +195,26 @@ def _with_config(folder: Path) -> Path:
     return folder
 
 
-def _load(folder: Path, network: type[Network], settings: type, dtype: mx.Dtype | None) -> Network:
+def _with_packing(folder: Path) -> dict[str, Any]:
+    """`config.json`, with the file beside it in which some programs say how the weights are packed."""
+    raw, beside = read_json(folder / "config.json"), folder / "hf_quant_config.json"
+    if beside.is_file():
+        raw.setdefault("quantization_config", {"quant_method": "modelopt"} | read_json(beside))
+    return raw
+
+
+def _load(
+    folder: Path,
+    network: type[Network],
+    settings: type,
+    dtype: mx.Dtype | None,
+    extra: dict[str, Any] | None = None,
+) -> Network:
     """mlx-lm's loader with our classes, then the run dtype, then every array evaluated."""
     try:
-        model, _ = load_model(folder, lazy=True, get_model_classes=lambda config: (network, settings))
+        model, _ = load_model(
+            folder, lazy=True, model_config=extra, get_model_classes=lambda config: (network, settings)
+        )
         assert isinstance(model, network)
         settle(model, dtype or run_dtype())
     # MLX raises a bare RuntimeError for a file cut short, some of them only when its arrays are evaluated.

@@ -1,0 +1,217 @@
+"""Tensors of a compressed-tensors checkpoint, laid out again as MLX packs them; nothing is rounded a second time.
+
+Layouts: https://github.com/vllm-project/compressed-tensors. The tensors decide how a module is packed, since names in
+`targets` and `ignore` follow the program that wrote them; where a group covers the module, it must agree.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Never
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx_lm.models.switch_layers import SwitchLinear
+
+from models.packing import Compressed, Scheme
+
+Weights = dict[str, mx.array]
+
+PREFIX = "language_model."
+_UNREAD = (
+    "k_scale",
+    "v_scale",
+    "q_scale",
+    "input_scale",
+    "output_scale",
+    "input_global_scale",
+    "rotary_emb.inv_freq",
+)
+"""Scales of activations and of a key-value cache that do not exist here, and a table that the network makes itself."""
+_PARTS = ("weight_packed", "weight_scale", "weight_global_scale", "weight_shape", "weight_zero_point", "weight_g_idx")
+_EXPERT = re.compile(r"(.*\.mlp)\.experts\.(\d+)\.(\w+\.\w+)")
+_ROUTER = re.compile(r"(.*\.mlp\.gate)\.(?!proj\.|e_score)(\w+)")
+_GROUPS = (128, 64, 32)
+"""Group sizes that MLX's affine kernels have."""
+
+
+class CompressedError(ValueError):
+    """Tensors that contradict each other, the configuration or the network."""
+
+
+def without_unread(weights: Weights) -> Weights:
+    """All tensors but those that no network here reads, under names without a wrapper's prefix."""
+    kept = {name: value for name, value in weights.items() if not name.endswith(tuple(f".{end}" for end in _UNREAD))}
+    return {name.removeprefix(PREFIX): value for name, value in kept.items()}
+
+
+def relaid(weights: Weights, container: Compressed, widths: Mapping[str, int]) -> Weights:
+    """Packed modules as MLX has them: `weight`, `scales`, `biases`, and `divisor` for a global scale (float32).
+
+    Args:
+        weights: tensors under published names without prefix, one tensor an expert.
+        container: what the configuration says.
+        widths: inputs of each linear layer, by its path in the network.
+
+    Returns:
+        Plain tensors as they were, packed ones laid out again, experts stacked, the router a linear layer.
+
+    Raises:
+        CompressedError: a tensor is missing, of another shape, or packed in another way than its group says.
+    """
+    parts = _by_module(_stacked(weights))
+    out: Weights = {}
+    for path, found in parts.items():
+        packed = {name: found.pop(name) for name in _PARTS if name in found}
+        out |= {f"{path}.{name}" if path else name: value for name, value in found.items()}
+        if not packed.keys() - {"weight_shape"}:
+            continue
+        if "weight" in found:
+            packed["weight"] = out.pop(f"{path}.weight")
+        module = _Module(path, widths.get(path, 0), packed, container.scheme(published(path)))
+        out |= {f"{path}.{name}": value for name, value in module.relaid().items()}
+    return out
+
+
+def widths(network: nn.Module) -> dict[str, int]:
+    """Inputs of every layer whose weights may be packed, by its path."""
+    kinds = (nn.Linear, nn.Embedding, SwitchLinear)
+    return {path: module.weight.shape[-1] for path, module in network.named_modules() if isinstance(module, kinds)}
+
+
+def published(path: str) -> str:
+    """A module's name in the file, the first one's for a stack of experts."""
+    return path.replace(".switch_mlp.", ".experts.0.").replace(".mlp.gate.proj", ".mlp.gate")
+
+
+class _Module:
+    """The tensors of one module, or of a stack of experts: [..., out, in]."""
+
+    def __init__(self, path: str, width: int, parts: Weights, scheme: Scheme | None) -> None:
+        self.path = path
+        self.width = width
+        self.parts = parts
+        self.scheme = scheme
+
+    def relaid(self) -> Weights:
+        """MLX's tensors for whichever of the three layouts this is."""
+        for name in ("weight_zero_point", "weight_g_idx"):
+            if name in self.parts:
+                self.refuse(f"{name} is not read: only symmetric packing in the inputs' order is")
+        if not self.width:
+            self.refuse("its weights are packed, but the network has no linear layer of that name")
+        if "weight_packed" in self.parts:
+            kind = "nvfp4-pack-quantized" if self.parts["weight_packed"].dtype == mx.uint8 else "pack-quantized"
+        elif "weight" in self.parts:
+            kind = "float-quantized"
+        else:
+            self.refuse(f"there is a {min(self.parts)}, but no weight_packed and no weight")
+        if self.scheme is not None and self.scheme.format != kind:
+            self.refuse(f"its tensors are {kind}, its group says {self.scheme.format}")
+        readers: dict[str, Callable[[], Weights]] = {
+            "pack-quantized": self.integers,
+            "nvfp4-pack-quantized": self.nvfp4,
+            "float-quantized": self.fp8,
+        }
+        return readers[kind]()
+
+    def integers(self) -> Weights:
+        """Signed integers stored with half their range added: affine packing with biases of -8 or -128 scales."""
+        packed, scales = self.part("weight_packed", mx.int32), self.part("weight_scale")
+        bits = packed.shape[-1] * 32 // self.width
+        if bits not in (4, 8) or packed.shape[-1] * 32 != bits * self.width:
+            self.refuse(f"{packed.shape[-1]} packed words a row do not hold {self.width} weights of 4 or 8 bits")
+        if self.scheme is not None and self.scheme.bits != bits:
+            self.refuse(f"its tensors have {bits} bits, its group says {self.scheme.bits}")
+        group = self.group(scales)
+        size = next((size for size in _GROUPS if group % size == 0), None)
+        if size is None:
+            self.refuse(f"groups of {group} weights cannot be made of MLX's groups of 128, 64 or 32")
+        scales = mx.repeat(scales, group // size, axis=-1) if group != size else scales
+        return {"weight": packed.view(mx.uint32), "scales": scales, "biases": -float(2 ** (bits - 1)) * scales}
+
+    def nvfp4(self) -> Weights:
+        """4-bit floats with an 8-bit float scale for 16: the bytes as they are, the global scale kept apart."""
+        packed, scales = self.part("weight_packed", mx.uint8), self.part("weight_scale", mx.uint8)
+        if packed.shape[-1] * 2 != self.width or self.group(scales) != 16:
+            self.refuse(f"shapes {packed.shape} and {scales.shape} are not {self.width} weights a row in groups of 16")
+        relaid = {"weight": packed.view(mx.uint32), "scales": scales}
+        if "weight_global_scale" in self.parts:
+            relaid["divisor"] = self.part("weight_global_scale").astype(mx.float32).reshape(-1)
+        return relaid
+
+    def fp8(self) -> Weights:
+        """8-bit floats with a scale a block, a row or a matrix, multiplied out in float32."""
+        values, scales = self.part("weight", mx.uint8), self.part("weight_scale").astype(mx.float32)
+        rows, columns = values.shape[-2:]
+        if columns != self.width:
+            self.refuse(f"its rows hold {columns} weights, the network's {self.width}")
+        default = (128, 128) if scales.shape[-2:] == _blocks(rows, columns, (128, 128)) else None
+        block = self.scheme.block if self.scheme is not None else default
+        if block is None:
+            spread = scales.reshape(*values.shape[:-2], -1, 1)
+            if spread.shape[-2] not in (1, rows):
+                self.refuse(f"{spread.shape[-2]} scales are neither one nor one for each of {rows} rows")
+        else:
+            if scales.shape[-2:] != _blocks(rows, columns, block):
+                self.refuse(f"scales {scales.shape} are not one for each {block[0]}x{block[1]} block of {values.shape}")
+            spread = mx.repeat(mx.repeat(scales, block[0], axis=-2), block[1], axis=-1)[..., :rows, :columns]
+        return {"weight": mx.from_fp8(values, dtype=mx.float32) * spread}
+
+    def part(self, name: str, dtype: mx.Dtype | None = None) -> mx.array:
+        """One of the tensors."""
+        if name not in self.parts:
+            self.refuse(f"{name} is missing beside {', '.join(sorted(self.parts))}")
+        value = self.parts[name]
+        if dtype is not None and value.dtype != dtype:
+            self.refuse(f"{name} is {value.dtype}, not {dtype}")
+        return value
+
+    def group(self, scales: mx.array) -> int:
+        """Weights for each scale of a row, as the shapes have it; the group must agree where it says a number."""
+        size = self.width // scales.shape[-1]
+        if size * scales.shape[-1] != self.width:
+            self.refuse(f"{scales.shape[-1]} scales do not divide {self.width} weights")
+        if self.scheme is not None and self.scheme.group_size not in (0, size):
+            self.refuse(f"its tensors have groups of {size}, its group says {self.scheme.group_size}")
+        return size
+
+    def refuse(self, why: str) -> Never:
+        raise CompressedError(f"{published(self.path)}: {why}")
+
+
+def _blocks(rows: int, columns: int, block: tuple[int, int]) -> tuple[int, int]:
+    return -(-rows // block[0]), -(-columns // block[1])
+
+
+def _by_module(weights: Weights) -> dict[str, Weights]:
+    """Tensors by the module that owns them, in the order of the file."""
+    modules: dict[str, Weights] = {}
+    for name, value in weights.items():
+        path, _, suffix = name.rpartition(".")
+        modules.setdefault(path, {})[suffix] = value
+    return modules
+
+
+def _stacked(weights: Weights) -> Weights:
+    """One tensor [experts, ...] for each projection and part, and the router under its layer's name."""
+    out: Weights = {}
+    experts: dict[str, dict[int, mx.array]] = {}
+    for name, value in weights.items():
+        if found := _EXPERT.fullmatch(name):
+            mlp, expert, rest = found.groups()
+            experts.setdefault(f"{mlp}.switch_mlp.{rest}", {})[int(expert)] = value
+        elif found := _ROUTER.fullmatch(name):
+            out[f"{found[1]}.proj.{found[2]}"] = value
+        else:
+            out[name] = value
+    for name, found in experts.items():
+        count = max(found) + 1
+        lost = next((expert for expert in range(count) if expert not in found), None)
+        if lost is not None:
+            raise CompressedError(
+                f"{name.replace('.switch_mlp.', f'.experts.{lost}.')}: missing, though others have it"
+            )
+        if len({(value.shape, value.dtype) for value in found.values()}) > 1:
+            raise CompressedError(f"{published(name)}: the experts of this layer differ in shape or dtype")
+        out[name] = mx.stack([found[expert] for expert in range(count)])
+    return out
