@@ -77,7 +77,7 @@ def test_a_signal_ends_open_requests_with_a_word_and_the_process_in_time() -> No
     process = subprocess.Popen([sys.executable, "-m", "tests.server.scripted", str(port)])
     try:
         with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as http, ThreadPoolExecutor(1) as pool:
-            wait_until(lambda: answers(http), 30)
+            wait_until(lambda: answers(http), 120)
             plain = pool.submit(http.post, "/v1/chat/completions", json=asked())
             wait_until(lambda: http.get("/health").json()["running"] == 1)
             seen = ""
@@ -101,11 +101,11 @@ def test_ctrl_c_is_no_fault_and_a_taken_port_is_found_before_the_model_is_loaded
     process = subprocess.Popen([sys.executable, "-m", "tests.server.scripted", str(port)], stderr=subprocess.PIPE)
     try:
         with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as http:
-            wait_until(lambda: answers(http), 30)
+            wait_until(lambda: answers(http), 120)
             assert run(Settings(port=port), lambda: pytest.fail("the model was loaded")) == 1
             assert answers(http)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=10)
+        _, said = process.communicate(timeout=30)
         assert process.returncode == 0
         assert b"Traceback" not in said
     finally:
@@ -126,7 +126,7 @@ def test_a_model_that_cannot_be_found_ends_the_process_with_an_error() -> None:
         capture_output=True,
         check=False,
         text=True,
-        timeout=60,
+        timeout=120,
         env=os.environ | {"HF_HUB_OFFLINE": "1"},
     )
     assert done.returncode == 1, done.stderr
