@@ -247,8 +247,12 @@ def cast_parameters(model: nn.Module, dtype: mx.Dtype) -> None:
 
 
 def evaluate(model: nn.Module) -> None:
-    """Evaluate every array of every module, also tables that are no parameters: a lazy one is bound to this thread."""
-    mx.eval([value for module in model.modules() for value in module.values() if isinstance(value, mx.array)])
+    """Evaluate every array of every module, also tables that are no parameters: a lazy one is bound to this thread.
+
+    One module after another: what its weights are unpacked or stacked from is gone before the next one's is read.
+    """
+    for module in model.modules():
+        mx.eval([value for value in module.values() if isinstance(value, mx.array)])
 
 
 def _warn_of_attention_factor(config: TargetConfig) -> None:
