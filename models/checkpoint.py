@@ -141,7 +141,7 @@ def load_speculator(folder: Path, target: Laguna, dtype: mx.Dtype | None = None)
         def __init__(self, config: SpeculatorConfig) -> None:
             super().__init__(config, embed=target.embed, head=target.head)
 
-    return _load(folder, Borrowing, SpeculatorConfig, dtype)
+    return _load(folder, Borrowing, SpeculatorConfig, dtype, loader_settings(_with_packing(folder)))
 
 
 def check_pair(target: TargetConfig, speculator: SpeculatorConfig) -> None:

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from mlx_lm.models.switch_layers import QuantizedSwitchLinear
 
-from models.checkpoint import CheckpointError, load_target
+from models.checkpoint import CheckpointError, load_speculator, load_target
 from models.contract import Row
 from models.laguna import Laguna
 from models.packing import compressed
 from models.scaled import ScaledExperts, ScaledLinear
 from tests.models.packed_layouts import Packer, Stored, fp8, integers, nvfp4, write_both
+from tests.models.tiny_checkpoint import write_pair
 
 TOLERANCE = 3e-5
 """Largest difference of float32 logits that lie within about 6: products are divided instead of weights."""
@@ -287,3 +288,9 @@ def test_a_group_that_contradicts_the_tensors_is_refused(
     (folder / "config.json").write_text(json.dumps(config | settings))
     with pytest.raises(CheckpointError, match=rf"cannot be loaded: model\.layers\.\d\.mlp.*: .*{message}"):
         load_target(folder)
+
+
+def test_a_speculator_whose_configuration_repeats_its_targets_packing_loads_its_plain_tensors(tmp_path: Path) -> None:
+    target, drafts = write_pair(tmp_path, speculator=container("float-quantized", fp8_group("block", "Linear")))
+    speculator = load_speculator(drafts, load_target(target, mx.float32), mx.float32)
+    assert type(speculator.fc) is nn.Linear
