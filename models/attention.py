@@ -1,19 +1,17 @@
 """Attention over flat rows: projections see the whole batch, each row attends to its own session only."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import mlx.core as mx
 import mlx.nn as nn
 
 from models.cache import CacheError, FullCache, KVCache, WindowCache
-from models.composed import attend, composes
 from models.config import AttentionConfig
-from models.config_fields import RopeConfig
 from models.contract import Row
 from models.joining import Projection, join
-from models.rope import Rotary, Turn
+from models.rope import Rotary
 
 Mask = Literal["causal"] | mx.array | None
 
@@ -23,20 +21,15 @@ class RowError(ValueError):
 
 
 def window_mask(offset: int, length: int, window: int | None) -> Mask:
-    """The mask of `length` queries that follow `offset` tokens, over the keys that a cache hands out for them.
-
-    What is added to the scores where attention is composed, else what MLX's kernel takes.
-    """
+    """The mask of `length` queries that follow `offset` tokens, over the keys that a cache hands out for them."""
     if length == 1:
         return None
-    wide = window is None or offset + length <= window
-    if wide and not composes():
+    if window is None or offset + length <= window:
         return "causal"
-    seen = offset if window is None else min(offset, window - 1)
+    seen = min(offset, window - 1)
     keys = mx.arange(seen + length)
     queries = keys[seen:, None]
-    visible = keys <= queries if window is None or wide else (keys <= queries) & (keys > queries - window)
-    return mx.where(visible, 0.0, -mx.inf) if composes() else visible
+    return (keys <= queries) & (keys > queries - window)
 
 
 @dataclass(frozen=True)
@@ -53,7 +46,6 @@ class Layout:
     offsets: tuple[int, ...]
     lengths: tuple[int, ...]
     positions: int | mx.array
-    turns: dict[tuple[RopeConfig, int], Turn] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Sequence[Row], total: int, layers: int) -> "Layout":
@@ -83,14 +75,6 @@ class Layout:
             lengths=lengths,
             positions=offsets[0] if len(rows) == 1 else mx.array(places, dtype=mx.int32),
         )
-
-    def turn(self, rotary: Rotary) -> Turn:
-        """What turns this pass's tokens to their positions; made once for all layers that turn alike."""
-        kind = rotary.config, rotary.head_dim
-        if kind not in self.turns:
-            end = max(at + length for at, length in zip(self.offsets, self.lengths, strict=True))
-            self.turns[kind] = rotary.at(self.positions, self.total, end)
-        return self.turns[kind]
 
     def masks(self, window: int | None) -> tuple[Mask, ...]:
         """One mask a row, for layers that see `window` keys."""
@@ -188,8 +172,12 @@ class Attention(nn.Module):
 
     def placed(self, x: mx.array, weights: mx.array, layout: Layout) -> mx.array:
         """Norm each head of [T, heads * head_dim] and turn it to its position: [1, heads, T, head_dim]."""
-        x = x.reshape(layout.total, -1, self.config.head_dim)
-        return layout.turn(self._rotary)(mx.fast.rms_norm(x, None, self.config.eps) * weights)
+        total, head_dim, positions = layout.total, self.config.head_dim, layout.positions
+        x = mx.fast.rms_norm(x.reshape(total, -1, head_dim), None, self.config.eps) * weights
+        if isinstance(positions, int):
+            return self._rotary(x.transpose(1, 0, 2)[None], positions)
+        # Several rows: each token is a batch entry of length 1 with a position of its own.
+        return self._rotary(x[:, :, None], positions).transpose(2, 1, 0, 3)
 
     def _row(
         self, queries: mx.array, keys: mx.array, values: mx.array, cache: KVCache, mask: Mask, remember: bool
@@ -199,9 +187,6 @@ class Attention(nn.Module):
         elif isinstance(cache, WindowCache):
             keys, values = cache.peek(keys, values)
         scale = self.config.head_dim**-0.5
-        if composes():
-            assert not isinstance(mask, str)
-            return attend(queries, keys, values, scale, mask)
         return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask)
 
     def _gated(self, out: mx.array, gates: Sequence[mx.array]) -> mx.array:
