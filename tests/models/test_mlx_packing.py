@@ -10,6 +10,7 @@ import mlx.nn as nn
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten
+from mlx_lm.models.switch_layers import SwitchLinear
 
 from models.checkpoint import CheckpointError, load_target
 from models.contract import Row
@@ -27,6 +28,7 @@ def affine(bits: int, group: int) -> dict[str, Any]:
     return {"group_size": group, "bits": bits, "mode": "affine"}
 
 
+PACKABLE = (nn.Linear, nn.Embedding, SwitchLinear)
 NVFP4 = {"group_size": 16, "bits": 4, "mode": "nvfp4"}
 MXFP4 = {"group_size": 32, "bits": 4, "mode": "mxfp4"}
 MXFP8 = {"group_size": 32, "bits": 8, "mode": "mxfp8"}
@@ -61,7 +63,7 @@ def packed(
 ) -> tuple[Path, Path]:
     """A packed checkpoint as mlx-lm writes them, and the same weights as plain float32."""
     plain = load_target(write_both(tmp_path, lambda module: None, {}).plain, mx.float32)
-    nn.quantize(plain, class_predicate=lambda path, module: hasattr(module, "to_quantized") and (choice(path) or False))
+    nn.quantize(plain, class_predicate=lambda path, module: isinstance(module, PACKABLE) and (choice(path) or False))
     found = tree_flatten(plain.parameters(), destination={})
     assert isinstance(found, dict)
     for name in [name for name in found if name.endswith("e_score_correction_bias")]:
