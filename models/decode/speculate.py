@@ -104,6 +104,8 @@ def run(
     drafted = None
     if speculator is not None and any(part.drafts for part in parts):
         drafted = _draft(speculator, parts, pool, places, noise)
+        # The device drafts while the target's pass is still being written down.
+        mx.async_eval(drafted)
         pool.append(drafted)
     output = target(
         _gather(pool, [place for own in places for place in own]),
