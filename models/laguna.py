@@ -15,6 +15,9 @@ from models.config import TargetConfig
 from models.contract import LayerCache, Output, Row
 from models.experts import Experts, FeedForward
 
+PORTIONS = 8
+"""A pass over blocks goes to the device in about so many portions, each while the next one is still written down."""
+
 _PREFIX = "language_model."
 
 
@@ -88,11 +91,14 @@ class Laguna(nn.Module):
         config = self.config
         layout = Layout.of(rows, ids.shape[0], config.num_layers)
         masks = {window: layout.masks(window) for window in {attention.window for attention in config.attention}}
+        portion = max(1, config.num_layers // PORTIONS)
         h = self.model.embed_tokens(ids)
         states: list[mx.array] = []
         for layer, attention, caches in zip(self.model.layers, config.attention, layout.caches, strict=True):
             h = layer(h, layout, caches, masks[attention.window])
             states.append(h)
+            if layout.total > len(rows) and len(states) % portion == 0:
+                mx.async_eval(h)
         picked = h if logit_rows is None else h[logit_rows]
         return Output(logits=self.head(self.model.norm(picked)), taps=tuple(states[tap] for tap in taps))
 

@@ -168,6 +168,7 @@ class Batch:
         behind = [s for s, part in parts if part.drafts and s.pending]
         caught_up = sum(session.waiting_rows for session in behind)
         self._catch_up(behind)
+        mx.async_eval(_held(behind))
         tapped = any(session.speculates for session, _ in parts)
         carried = before.round.drawn if before is not None and any(p.source is not None for _, p in parts) else None
         enqueued = run(self._target, self._speculator, [part for _, part in parts], carried=carried, tapped=tapped)
@@ -175,7 +176,7 @@ class Batch:
         launched = flight(enqueued, parts, known, since=since, decoding=decoding, caught_up=caught_up)
         late = [share.session for share in launched.shares if self._fed(share, launched)]
         self._catch_up(late)
-        mx.async_eval(enqueued.packed, *[array for s in late for cache in s.context for array in cache.arrays])
+        mx.async_eval(enqueued.packed, *_held(late))
         return launched
 
     def _parts(
@@ -304,3 +305,8 @@ class Batch:
         if self._speculator is None:
             return self._speculation_off
         return "the request turned speculation off" if request.speculation == "off" else None
+
+
+def _held(sessions: Sequence[Session]) -> list[mx.array]:
+    """What the speculator's contexts hold."""
+    return [array for session in sessions for cache in session.context for array in cache.arrays]
