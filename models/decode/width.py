@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain, repeat
 from statistics import median_low
 
 ROWS = (1, 3, 4, 5, 9, 16)
@@ -50,8 +50,8 @@ class Acceptance:
 
     @cached_property
     def _expected(self) -> tuple[float, ...]:
-        reached = accumulate((self.rate(depth) for depth in range(63)), operator.mul, initial=1.0)
-        return tuple(accumulate(reached))
+        deeper = repeat(self.rate(len(self.rates)), 63 - len(self.rates))
+        return tuple(accumulate(accumulate(chain(self.rates, deeper), operator.mul, initial=1.0)))
 
     def after(self, drafted: int, agreed: int) -> "Acceptance":
         """The estimate after a block of `drafted` drafts of which the first `agreed` agreed."""
@@ -138,7 +138,6 @@ def decide(table: Table, wishes: Sequence[Wish]) -> tuple[Decision, Table]:
     """Choose the rows that promise the most tokens a second; now and then spend credit on a choice grown stale."""
     if all(wish.fixed is not None or wish.most == 1 for wish in wishes):
         return Decision(_uniform(wishes, 1), None), table
-    table = replace(table, decisions=table.decisions + 1)
     if _seconds(table, _uniform(wishes, 1)) is None:
         return Decision(_uniform(wishes, 1), MEASURING), table
     if not table.costs.block:
@@ -182,7 +181,8 @@ def _decision(rows: tuple[int, ...]) -> Decision:
 
 
 def _chosen(table: Table, width: int) -> Table:
-    return replace(table, chosen_at={**table.chosen_at, width: table.decisions})
+    decisions = table.decisions + 1
+    return replace(table, decisions=decisions, chosen_at={**table.chosen_at, width: decisions})
 
 
 def _seconds(table: Table, rows: tuple[int, ...]) -> float | None:
@@ -210,7 +210,7 @@ def _improved(table: Table, wishes: Sequence[Wish], rows: tuple[int, ...]) -> tu
 
 def _after_probe(table: Table, best: int) -> Table:
     if table.probing is None:
-        return replace(table, settled=best)
+        return table if table.settled == best else replace(table, settled=best)
     price = 1.0 if best != table.settled else min(table.price * 2, DEAREST)
     return replace(table, probing=None, price=price, settled=best)
 
