@@ -15,7 +15,6 @@ import mlx.nn as nn
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HFValidationError
 from mlx.utils import tree_map_with_path
-from mlx_lm.models.switch_layers import SwitchLinear
 from mlx_lm.utils import load_model
 
 from models.attention import Attention
@@ -23,7 +22,6 @@ from models.compressed import relaid, widths, without_unread
 from models.config import SPECULATOR_ARCHITECTURE, SpeculatorConfig, TargetConfig, read_json
 from models.config_fields import Fields
 from models.dflash_laguna import DFlashLaguna
-from models.joining import laid_out
 from models.laguna import Laguna
 from models.packing import compressed, loader_settings
 from models.scaled import DIVISOR, divisors, wrap
@@ -226,9 +224,6 @@ def _load(
 def settle(model: nn.Module, dtype: mx.Dtype) -> None:
     """Make loaded weights ready to run: their dtype, joined projections, and nothing lazy left."""
     cast_parameters(model, dtype)
-    for module in model.modules():
-        if type(module) in (nn.Linear, SwitchLinear):
-            module.weight = laid_out(module.weight)
     for module in model.modules():
         if isinstance(module, Attention | DFlashLaguna):
             module.join()

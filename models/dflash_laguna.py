@@ -16,7 +16,6 @@ from models.cache import CacheError, KVCache, WindowCache
 from models.config import SpeculatorConfig
 from models.contract import LayerCache, Row
 from models.experts import FeedForward
-from models.joining import laid_out
 
 
 class StandaloneSpeculatorError(TypeError):
@@ -64,7 +63,7 @@ class JointContext(nn.Module):
         scales = [layer.input_layernorm.weight for layer in layers]
         keys = [attention.k_proj.weight * scale for attention, scale in zip(attentions, scales, strict=True)]
         values = [attention.v_proj.weight * scale for attention, scale in zip(attentions, scales, strict=True)]
-        self.weight = laid_out(mx.concatenate(keys + values))
+        self.weight = mx.concatenate(keys + values)
         self.norms = mx.concatenate([mx.repeat(a.key_norm[None], a.config.kv_heads, axis=0) for a in attentions])
 
     def __call__(self, fused: mx.array, layout: Layout) -> list[tuple[mx.array, mx.array]]:

@@ -22,23 +22,13 @@ def join(parts: Sequence[nn.Module]) -> Projection | None:
         arrays = [part[name] for part in parts if part.get(name) is not None]
         if not arrays:
             continue
-        whole[name] = laid_out(mx.concatenate(arrays, axis=0))
+        whole[name] = mx.concatenate(arrays, axis=0)
         mx.eval(whole[name])
         start = 0
         for part, array in zip(parts, arrays, strict=True):
             part[name] = rows(whole[name], start, start + array.shape[0])
             start += array.shape[0]
     return whole
-
-
-def laid_out(weight: mx.array) -> mx.array:
-    """A weight [..., out, in] as the device multiplies it fastest: the same numbers, on the CPU with `out` innermost.
-
-    A BLAS runs along contiguous outputs; the other way round it packs or sums across each row, at up to twice the time.
-    """
-    if mx.default_device() != mx.Device(mx.cpu) or weight.dtype != mx.float32:
-        return weight
-    return mx.contiguous(weight.swapaxes(-1, -2)).swapaxes(-1, -2)
 
 
 def rows(array: mx.array, start: int, stop: int) -> mx.array:

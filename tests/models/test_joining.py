@@ -5,7 +5,7 @@ import mlx.nn as nn
 import numpy as np
 import pytest
 
-from models.joining import Projection, join, laid_out
+from models.joining import Projection, join
 
 INPUT = 64
 
@@ -54,16 +54,3 @@ def test_what_differs_in_kind_is_left_apart() -> None:
     assert join([plain[0], packed[1]]) is None
     assert join([packed[0], layers(8)[1]]) is None
     assert join([nn.Linear(INPUT, 3), plain[1]]) is None
-
-
-@pytest.mark.parametrize("shape", [(1024, 1024), (4, 512, 512)])
-def test_a_laid_out_weight_holds_the_same_numbers_at_no_more_memory(shape: tuple[int, ...]) -> None:
-    weight = mx.random.normal(shape, key=mx.random.key(0))
-    mx.eval(weight)
-    before, numbers_before = mx.get_active_memory(), numbers(weight)
-    turned = laid_out(weight)
-    mx.eval(turned)
-    assert turned.shape == shape
-    np.testing.assert_array_equal(numbers(turned), numbers_before)
-    assert mx.get_active_memory() - before < 1.5 * weight.nbytes
-    assert laid_out(weight.astype(mx.bfloat16)).dtype == mx.bfloat16
