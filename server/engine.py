@@ -160,7 +160,8 @@ class Engine:
         except Exception as error:
             # A checkpoint that cannot be used is refused by a named ValueError that says it all; the rest are faults.
             named = self._state == "loading" and isinstance(error, ValueError)
-            log.error("the engine thread died: %s", error, exc_info=not named)
+            what = "the model cannot be loaded" if named else "the engine thread died"
+            log.error("%s: %s", what, error, exc_info=not named)
             self._call(self._die, type(error).__name__)
         finally:
             gc.collect()

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import mlx.core as mx
@@ -22,7 +23,8 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("build/tiny"), help="states; a second run goes on from them")
     options = parser.parse_args()
     if not options.score:
-        # PyTorch is needed from here on only.
+        if find_spec("torch") is None:
+            parser.error("training needs PyTorch: pip install torch==2.13.0 (--score does without)")
         from models.tiny.recipe.stages import train
 
         if train(options.work, options.target_minutes * 60, options.speculator_minutes * 60).rank > 0:
