@@ -67,6 +67,9 @@ def draw(logits: mx.array, picks: Sequence[Pick], noise: Noise) -> mx.array:
     `logits` [R, vocabulary] come as the request wants them before temperature: what depends on its history (bias,
     penalties, grammar masks) is done by then. A row's id depends on its own logits and pick alone.
     """
+    first = picks[0].sampling
+    if all(pick.sampling is first for pick in picks):
+        return _choose(_kind(first, logits.shape[-1]), logits, picks, noise)
     groups: dict[Kind, list[int]] = {}
     for row, pick in enumerate(picks):
         groups.setdefault(_kind(pick.sampling, logits.shape[-1]), []).append(row)

@@ -75,8 +75,8 @@ class Part:
 
     def picks(self) -> list[Pick]:
         """What its rows draw: the ids at the positions after the last known row and after each draft."""
-        first = self.position + self.known
-        return [Pick(self.sampling, position) for position in range(first, first + self.drafts + 1)]
+        first, sampling = self.position + self.known, self.sampling
+        return [Pick(sampling, position) for position in range(first, first + self.drafts + 1)]
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,8 @@ def run(
     places = _places(parts, len(host), sum(array.size for array in pool))
     drafted = None
     if speculator is not None and any(part.drafts for part in parts):
-        drafted = _draft(speculator, parts, pool, places, noise)
+        blocks = [block for block in zip(parts, places, picks, strict=True) if block[0].drafts]
+        drafted = _draft(speculator, blocks, pool, noise)
         # The device drafts while the target's pass is still being written down.
         mx.async_eval(drafted)
         pool.append(drafted)
@@ -127,12 +128,12 @@ def absorb(speculator: Speculator, waiting: Sequence[tuple[Sequence[LayerCache],
 
 
 def _draft(
-    speculator: Speculator, parts: Sequence[Part], pool: Sequence[mx.array], places: Sequence[list[int]], noise: Noise
+    speculator: Speculator, blocks: Sequence[tuple[Part, list[int], list[Pick]]], pool: Sequence[mx.array], noise: Noise
 ) -> mx.array:
-    blocks = [(part, own) for part, own in zip(parts, places, strict=True) if part.drafts]
-    anchors = _gather(pool, [own[0] for _, own in blocks])
-    logits = speculator.draft_block(anchors, _rows([(part.rows, part.context) for part, _ in blocks]))
-    return draw(logits, [pick for part, _ in blocks for pick in part.picks()[:-1]], noise)
+    """Each block is a part, where its ids lie in the pool, and what its rows draw."""
+    anchors = _gather(pool, [places[0] for _, places, _ in blocks])
+    logits = speculator.draft_block(anchors, _rows([(part.rows, part.context) for part, _, _ in blocks]))
+    return draw(logits, [pick for _, _, picks in blocks for pick in picks[:-1]], noise)
 
 
 def _places(parts: Sequence[Part], carried_from: int, drafted_from: int) -> list[list[int]]:
