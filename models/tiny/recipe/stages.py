@@ -1,5 +1,6 @@
 """The stages of training, one after the other: vocabulary, target, speculator, export."""
 
+import shutil
 from pathlib import Path
 
 import torch
@@ -12,15 +13,17 @@ from models.tiny.recipe.workers import Workers, join
 
 
 def train(work: Path, target_seconds: float, speculator_seconds: float) -> Workers:
-    """Train and write the pair; one torch thread a process, since more are slower at this size."""
+    """Train the pair, then put it in place; one torch thread a process, since more are slower at this size."""
     torch.set_num_threads(1)
     workers = join()
     work.mkdir(parents=True, exist_ok=True)
-    tokenizer = vocabulary.build(FOLDER)
+    tokenizer = vocabulary.build(work)
     target = train_target.train(tokenizer, work / "target.pt", train_target.Plan(target_seconds), workers)
     plan = train_speculator.Plan(speculator_seconds)
     speculator = train_speculator.train(tokenizer, target, work / "speculator.pt", plan, workers)
     if workers.rank == 0:
+        for name in vocabulary.WRITTEN:
+            shutil.copy(work / name, FOLDER)
         write_target(target, FOLDER)
         write_speculator(speculator, target, FOLDER / "speculator")
         print(f"logits of the exported pair differ by {differences(target, speculator, tokenizer, FOLDER)}", flush=True)

@@ -12,6 +12,7 @@ from torch import Tensor
 from models.tiny.recipe.batches import Batch, endless, together
 from models.tiny.recipe.chats import held_out
 from models.tiny.recipe.networks import Speculator, Target
+from models.tiny.recipe.pace import Pace
 from models.tiny.recipe.rendering import encode
 from models.tiny.recipe.shape import SpeculatorShape
 from models.tiny.recipe.train_target import make_optimizer
@@ -21,26 +22,18 @@ SAVE_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How long (seconds) and how fast to train; blocks grow from `narrow` to the full width."""
+class Plan(Pace):
+    """How the speculator is trained; its blocks grow from `narrow` drafts to the full width."""
 
-    seconds: float
-    rate: float = 3e-3
+    first_chat: int = 1_000_000
     tokens: int = 1536
+    """Chat tokens a step."""
     anchors: int = 24
+    """Blocks a chat."""
     narrow: int = 7
     narrow_until: float = 0.5
-    decay_from: float = 0.5
-    warm: float = 0.02
-    first_chat: int = 1_000_000
     fade: float = 7.0
     """How slowly (in depth) the weight of deeper drafts falls."""
-
-    def rate_at(self, done: float) -> float:
-        """The learning rate when the share `done` of the time is over."""
-        if done < self.warm:
-            return self.rate * done / self.warm
-        return self.rate * min(1.0, max(0.03, (1 - done) / (1 - self.decay_from)))
 
 
 def begin(speculator: Speculator, seed: int = 1) -> None:

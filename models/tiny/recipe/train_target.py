@@ -13,6 +13,7 @@ from models.tiny.recipe import circuit
 from models.tiny.recipe.batches import Batch, endless, together
 from models.tiny.recipe.chats import held_out
 from models.tiny.recipe.networks import Target
+from models.tiny.recipe.pace import Pace
 from models.tiny.recipe.rendering import encode
 from models.tiny.recipe.shape import Shape
 from models.tiny.recipe.workers import Workers
@@ -22,21 +23,11 @@ SAVE_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How long (seconds) and how fast to train."""
+class Plan(Pace):
+    """How the target is trained."""
 
-    seconds: float
-    rate: float = 2.5e-3
     tokens: int = 2048
-    warm: float = 0.02
-    decay_from: float = 0.55
-    first_chat: int = 0
-
-    def rate_at(self, done: float) -> float:
-        """The learning rate when the share `done` of the time is over."""
-        if done < self.warm:
-            return self.rate * done / self.warm
-        return self.rate * min(1.0, max(0.03, (1 - done) / (1 - self.decay_from)))
+    """Tokens a step."""
 
     def hardness(self, done: float) -> float:
         """Short chats first."""

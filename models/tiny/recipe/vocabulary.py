@@ -10,6 +10,7 @@ from models.tiny.recipe.chats import training
 from models.tiny.recipe.rendering import render
 
 VOCABULARY = 1024
+WRITTEN = ("tokenizer.json", "tokenizer_config.json")
 EOS, PAD, MASK = "〈|EOS|〉", "〈|PAD|〉", "〈|MASK|〉"
 NAMED = {
     0: "〈|UNK|〉", 2: EOS, 9: PAD, 12: MASK, 18: "<think>", 19: "</think>",
