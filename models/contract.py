@@ -57,7 +57,7 @@ class Target(Protocol):
         ...
 
     def make_caches(self, slack: int) -> list[LayerCache]:
-        """Empty caches, one per layer, that can give back up to `slack` tokens at any time."""
+        """Empty caches, one per layer: any place up to `slack` tokens before the furthest one can be gone back to."""
         ...
 
     def __call__(

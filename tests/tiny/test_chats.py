@@ -9,6 +9,7 @@ from models.checkpoint import embedded_path
 from models.tiny.recipe.chats import held_out, training
 from models.tiny.recipe.rendering import encode, render
 from models.tiny.recipe.score import turns_of
+from models.tiny.recipe.shape import Shape, SpeculatorShape
 from tools.laguna import Reader, fold
 
 CHATS = range(60)
@@ -21,6 +22,12 @@ def vocabulary() -> Tokenizer:
 
 def test_a_number_is_always_the_same_chat() -> None:
     assert [held_out(i) for i in CHATS] == [held_out(i) for i in CHATS]
+
+
+def test_the_shipped_configurations_are_what_the_recipe_writes() -> None:
+    shape, folder = Shape(), embedded_path()
+    assert json.loads((folder / "config.json").read_text()) == shape.config()
+    assert json.loads((folder / "speculator" / "config.json").read_text()) == SpeculatorShape().config(shape)
 
 
 def test_held_out_chats_are_not_training_chats() -> None:

@@ -67,24 +67,26 @@ class Shape:
             "moe_routed_scaling_factor": self.scaling,
             "moe_apply_router_weight_on_input": False,
             "moe_router_logit_softcapping": 0.0,
-            "rope_parameters": {
-                "full_attention": {
-                    "rope_type": "yarn",
-                    "rope_theta": 500000.0,
-                    "factor": self.yarn_factor,
-                    "original_max_position_embeddings": self.yarn_original,
-                    "beta_slow": 1.0,
-                    "beta_fast": 32.0,
-                    "attention_factor": 1.138629436111989,
-                    "partial_rotary_factor": 0.5,
-                },
-                "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0},
-            },
+            "rope_parameters": self._rope(),
             "bos_token_id": 2,
             "eos_token_id": [2, 24],
             "pad_token_id": 9,
             "torch_dtype": "float16",
         }
+
+    def _rope(self) -> dict[str, Any]:
+        full = {
+            "rope_type": "yarn",
+            "rope_theta": 500000.0,
+            "factor": self.yarn_factor,
+            "original_max_position_embeddings": self.yarn_original,
+            "beta_slow": 1.0,
+            "beta_fast": 32.0,
+            "attention_factor": 1.138629436111989,
+            "partial_rotary_factor": 0.5,
+        }
+        sliding = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}
+        return {"full_attention": full, "sliding_attention": sliding}
 
 
 @dataclass(frozen=True)
