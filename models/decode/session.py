@@ -190,6 +190,10 @@ class Session:
         """Committed rows that the speculator's context has not taken up."""
         return sum(tapped.rows for tapped in self.pending)
 
+    def budget(self, unread: bool) -> int:
+        """How many more ids it may be given; `unread` says that one is drawn already."""
+        return self.request.max_tokens - len(self.emitted) - unread
+
     def tokens(self, start: int, stop: int) -> tuple[int, ...]:
         """The known tokens at the positions `start..stop`."""
         prompt = self.request.prompt

@@ -1,0 +1,102 @@
+"""Writing a round down for the device: whose rows are in it, and what the speculator's contexts take up first."""
+
+from collections.abc import Mapping, Sequence
+
+import mlx.core as mx
+
+from models.contract import Speculator, Target
+from models.decode.flight import Flight, Share, flight
+from models.decode.session import InvalidRequest, Session, Tapped
+from models.decode.speculate import Part, absorb, run
+
+LAZY_ROWS = 64
+"""A context takes up rows in batches of at least this many unless a draft needs them: plain rounds stay cheap."""
+
+
+class Launcher:
+    """The two networks, and how many prompt rows a round may bring."""
+
+    def __init__(self, target: Target, speculator: Speculator | None, *, chunk: int, chunk_beside: int) -> None:
+        """`chunk` are the prompt rows of a round while nobody decodes, `chunk_beside` while somebody does.
+
+        Raises:
+            InvalidRequest: a chunk without rows.
+        """
+        if min(chunk, chunk_beside) < 1:
+            raise InvalidRequest("prefill_chunk", min(chunk, chunk_beside), "at least 1")
+        self._target, self._speculator = target, speculator
+        self._chunk, self._chunk_beside = chunk, chunk_beside
+        block = 1 if speculator is None else speculator.block_size
+        # A session that ends may have a whole block enqueued behind its last round.
+        self._slack = 2 * block
+
+    def launch(
+        self, sessions: Sequence[Session], before: Flight | None, widths: Mapping[Session, int], since: float
+    ) -> Flight | None:
+        """Enqueue a round; `before` is a flight without drafts whose draws are still unread."""
+        drawn = {} if before is None else before.picks()
+        running = [s for s in sessions if s.finish is None and s.budget(s in drawn) > 0]
+        if not running:
+            return None
+        for session in running:
+            if not session.caches:
+                self._open(session)
+        parts, decoding = self._parts(running, drawn, widths)
+        behind = [s for s, part in parts if part.drafts and s.pending]
+        caught_up = sum(session.waiting_rows for session in behind)
+        self._catch_up(behind)
+        mx.async_eval(_held(behind))
+        tapped = any(session.speculates for session, _ in parts)
+        carried = before.round.drawn if before is not None and any(p.source is not None for _, p in parts) else None
+        enqueued = run(self._target, self._speculator, [part for _, part in parts], carried=carried, tapped=tapped)
+        known = [session.length + (session in drawn) for session, _ in parts]
+        launched = flight(enqueued, parts, known, since=since, decoding=decoding, caught_up=caught_up)
+        late = [share.session for share in launched.shares if _fed(share, launched)]
+        self._catch_up(late)
+        mx.async_eval(enqueued.packed, *_held(late))
+        return launched
+
+    def _parts(
+        self, running: Sequence[Session], drawn: Mapping[Session, int], widths: Mapping[Session, int]
+    ) -> tuple[list[tuple[Session, Part]], bool]:
+        """Every session's rows for the next round, and whether all of them decode."""
+        left = self._chunk_beside if any(session in widths for session in running) else self._chunk
+        parts = []
+        for session in running:
+            count, drafts = 1, widths.get(session, 1) - 1
+            if session not in widths:
+                count = min(session.length + (session in drawn) - session.fed, left)
+                left -= count
+            if count:
+                source = drawn.get(session)
+                ids = () if source is not None else session.tokens(session.fed, session.fed + count)
+                where = session.caches, session.context, session.request.sampling, session.fed
+                parts.append((session, Part(*where, ids=ids, source=source, drafts=drafts)))
+        return parts, all(session in widths for session, _ in parts)
+
+    def _open(self, session: Session) -> None:
+        context = self._speculator.make_context() if self._speculator is not None and session.speculates else []
+        session.open(self._target.make_caches(self._slack), context)
+
+    def _catch_up(self, sessions: Sequence[Session]) -> None:
+        if self._speculator is not None and sessions:
+            absorb(self._speculator, [(session.context, session.pending) for session in sessions])
+            for session in sessions:
+                session.pending = []
+
+
+def _fed(share: Share, launched: Flight) -> bool:
+    """Note that a share's rows are on their way; true when its context should take up what waits."""
+    session = share.session
+    session.fed += share.rows
+    if not session.speculates:
+        return False
+    if not share.drafts:
+        session.pending.append(Tapped(launched.round.taps, share.row, share.row + share.rows))
+    # Beside a prompt chunk the taps are large, and the round is not one that should be kept cheap.
+    return bool(session.pending) and (session.waiting_rows >= LAZY_ROWS or not launched.decoding)
+
+
+def _held(sessions: Sequence[Session]) -> list[mx.array]:
+    """What the speculator's contexts hold."""
+    return [array for session in sessions for cache in session.context for array in cache.arrays]
