@@ -4,7 +4,8 @@ The loader is mlx-lm's `load_model` with our classes: strict names, quantisation
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -20,9 +21,10 @@ from mlx_lm.utils import load_model
 from models.attention import Attention
 from models.compressed import relaid, widths, without_unread
 from models.config import SPECULATOR_ARCHITECTURE, SpeculatorConfig, TargetConfig, read_json
-from models.config_fields import Fields
+from models.config_fields import ConfigError, Fields
 from models.dflash_laguna import DFlashLaguna
 from models.laguna import Laguna
+from models.naming import named
 from models.packing import compressed, loader_settings
 from models.scaled import DIVISOR, divisors, wrap
 
@@ -110,19 +112,31 @@ def load_target(folder: Path, dtype: mx.Dtype | None = None) -> Laguna:
         ConfigError: a field of the configuration that will not do.
         CheckpointError: weights that are missing, too many or of other shapes.
     """
-    config = TargetConfig.from_path(folder)
-    _warn_of_attention_factor(config)
+    _warn_of_attention_factor(TargetConfig.from_path(folder))
+    with _refusals(folder):
+        model = open_target(folder)
+        settle(model, dtype or run_dtype())
+    return model
+
+
+def open_target(folder: Path) -> Laguna:
+    """The network of a target with its tensors named, shaped and packed as they will run, none of them read yet.
+
+    Raises:
+        ConfigError: a field of the configuration that will not do.
+        ValueError: weights that are missing, too many or of other shapes.
+    """
     raw = _with_packing(folder)
     container = compressed(raw)
 
     class Published(Laguna):
         def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
-            weights = divisors(without_unread(weights))
+            weights = divisors(named(without_unread(weights)))
             if container is not None:
                 weights = relaid(weights, container, widths(self))
             return wrap(self, super().sanitize(weights))
 
-    return _load(folder, Published, TargetConfig, dtype, loader_settings(raw))
+    return _opened(folder, Published, TargetConfig, loader_settings(raw))
 
 
 def load_speculator(folder: Path, target: Laguna, dtype: mx.Dtype | None = None) -> DFlashLaguna:
@@ -134,12 +148,25 @@ def load_speculator(folder: Path, target: Laguna, dtype: mx.Dtype | None = None)
         CheckpointError: weights that are missing, too many or of other shapes.
     """
     check_pair(target.config, SpeculatorConfig.from_path(folder))
+    with _refusals(folder):
+        model = open_speculator(folder, target)
+        settle(model, dtype or run_dtype())
+    return model
+
+
+def open_speculator(folder: Path, target: Laguna) -> DFlashLaguna:
+    """The network of a speculator with its tensors named, shaped and packed as they will run, none of them read yet.
+
+    Raises:
+        ConfigError: a field of the configuration that will not do.
+        ValueError: weights that are missing, too many or of other shapes.
+    """
 
     class Borrowing(DFlashLaguna):
         def __init__(self, config: SpeculatorConfig) -> None:
             super().__init__(config, embed=target.embed, head=target.head)
 
-    return _load(folder, Borrowing, SpeculatorConfig, dtype, loader_settings(_with_packing(folder)))
+    return _opened(folder, Borrowing, SpeculatorConfig, loader_settings(_with_packing(folder)))
 
 
 def check_pair(target: TargetConfig, speculator: SpeculatorConfig) -> None:
@@ -201,24 +228,23 @@ def _with_packing(folder: Path) -> dict[str, Any]:
     return raw
 
 
-def _load(
-    folder: Path,
-    network: type[Network],
-    settings: type,
-    dtype: mx.Dtype | None,
-    extra: dict[str, Any] | None = None,
-) -> Network:
-    """mlx-lm's loader with our classes, then the run dtype, then every array evaluated."""
+def _opened(folder: Path, network: type[Network], settings: type, extra: dict[str, Any]) -> Network:
+    """mlx-lm's loader with our classes: strict names and shapes, every array still lazy."""
+    model, _ = load_model(folder, lazy=True, model_config=extra, get_model_classes=lambda config: (network, settings))
+    assert isinstance(model, network)
+    return model
+
+
+@contextmanager
+def _refusals(folder: Path) -> Generator[None]:
+    """What goes wrong with a checkpoint's weights, said with its folder."""
     try:
-        model, _ = load_model(
-            folder, lazy=True, model_config=extra, get_model_classes=lambda config: (network, settings)
-        )
-        assert isinstance(model, network)
-        settle(model, dtype or run_dtype())
+        yield
+    except ConfigError:
+        raise
     # MLX raises a bare RuntimeError for a file cut short, some of them only when its arrays are evaluated.
     except (ValueError, OSError, RuntimeError) as error:
         raise CheckpointError(f"{folder} cannot be loaded: {error}") from error
-    return model
 
 
 def settle(model: nn.Module, dtype: mx.Dtype) -> None:

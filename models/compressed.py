@@ -4,7 +4,6 @@ Layouts: https://github.com/vllm-project/compressed-tensors. The tensors decide 
 `targets` and `ignore` follow the program that wrote them; where a group covers the module, it must agree.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Never
 
@@ -12,24 +11,20 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.switch_layers import SwitchLinear
 
+from models.naming import Weights, published
 from models.packing import Compressed, Scheme
 
-Weights = dict[str, mx.array]
-
-PREFIX = "language_model."
 _UNREAD = (
-    "k_scale",
-    "v_scale",
-    "q_scale",
-    "input_scale",
-    "output_scale",
-    "input_global_scale",
-    "rotary_emb.inv_freq",
+    ".k_scale",
+    ".v_scale",
+    ".q_scale",
+    ".input_scale",
+    ".output_scale",
+    ".input_global_scale",
+    ".rotary_emb.inv_freq",
 )
 """Scales of activations and of a key-value cache that do not exist here, and a table that the network makes itself."""
 _PARTS = ("weight_packed", "weight_scale", "weight_global_scale", "weight_shape", "weight_zero_point", "weight_g_idx")
-_EXPERT = re.compile(r"(.*\.mlp)\.experts\.(\d+)\.(\w+\.\w+)")
-_ROUTER = re.compile(r"(.*\.mlp\.gate)\.(?!proj\.|e_score)(\w+)")
 _GROUPS = (128, 64, 32)
 """Group sizes that MLX's affine kernels have."""
 
@@ -39,26 +34,25 @@ class CompressedError(ValueError):
 
 
 def without_unread(weights: Weights) -> Weights:
-    """All tensors but those that no network here reads, under names without a wrapper's prefix."""
-    kept = {name: value for name, value in weights.items() if not name.endswith(tuple(f".{end}" for end in _UNREAD))}
-    return {name.removeprefix(PREFIX): value for name, value in kept.items()}
+    """All tensors but those that no network here reads."""
+    return {name: value for name, value in weights.items() if not name.endswith(_UNREAD)}
 
 
 def relaid(weights: Weights, container: Compressed, widths: Mapping[str, int]) -> Weights:
     """Packed modules as MLX has them: `weight`, `scales`, `biases`, and `divisor` for a global scale (float32).
 
     Args:
-        weights: tensors under published names without prefix, one tensor an expert.
+        weights: tensors under the network's names (`models.naming.named`).
         container: what the configuration says.
         widths: inputs of each linear layer, by its path in the network.
 
     Returns:
-        Plain tensors as they were, packed ones laid out again, experts stacked, the router a linear layer.
+        Plain tensors as they were, packed ones laid out again.
 
     Raises:
         CompressedError: a tensor is missing, of another shape, or packed in another way than its group says.
     """
-    parts = _by_module(_stacked(weights))
+    parts = _by_module(weights)
     out: Weights = {}
     for path, found in parts.items():
         packed = {name: found.pop(name) for name in _PARTS if name in found}
@@ -76,11 +70,6 @@ def widths(network: nn.Module) -> dict[str, int]:
     """Inputs of every layer whose weights may be packed, by its path."""
     kinds = (nn.Linear, nn.Embedding, SwitchLinear)
     return {path: module.weight.shape[-1] for path, module in network.named_modules() if isinstance(module, kinds)}
-
-
-def published(path: str) -> str:
-    """A module's name in the file, the first one's for a stack of experts."""
-    return path.replace(".switch_mlp.", ".experts.0.").replace(".mlp.gate.proj", ".mlp.gate")
 
 
 class _Module:
@@ -190,28 +179,3 @@ def _by_module(weights: Weights) -> dict[str, Weights]:
         path, _, suffix = name.rpartition(".")
         modules.setdefault(path, {})[suffix] = value
     return modules
-
-
-def _stacked(weights: Weights) -> Weights:
-    """One tensor [experts, ...] for each projection and part, and the router under its layer's name."""
-    out: Weights = {}
-    experts: dict[str, dict[int, mx.array]] = {}
-    for name, value in weights.items():
-        if found := _EXPERT.fullmatch(name):
-            mlp, expert, rest = found.groups()
-            experts.setdefault(f"{mlp}.switch_mlp.{rest}", {})[int(expert)] = value
-        elif found := _ROUTER.fullmatch(name):
-            out[f"{found[1]}.proj.{found[2]}"] = value
-        else:
-            out[name] = value
-    for name, found in experts.items():
-        count = max(found) + 1
-        lost = next((expert for expert in range(count) if expert not in found), None)
-        if lost is not None:
-            raise CompressedError(
-                f"{name.replace('.switch_mlp.', f'.experts.{lost}.')}: missing, though others have it"
-            )
-        if len({(value.shape, value.dtype) for value in found.values()}) > 1:
-            raise CompressedError(f"{published(name)}: the experts of this layer differ in shape or dtype")
-        out[name] = mx.stack([found[expert] for expert in range(count)])
-    return out

@@ -5,7 +5,7 @@ spellings; here is what a network may rely on afterwards.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -67,8 +67,6 @@ class TargetConfig:
     attention: tuple[AttentionConfig, ...]
     sparse: tuple[bool, ...]
     experts: ExpertsConfig | None
-    gating_is_spelled_true: bool = False
-    """`gating: true` means per-head, but was once written for per-element: the checkpoint's shapes decide."""
 
     @property
     def num_layers(self) -> int:
@@ -107,7 +105,6 @@ class TargetConfig:
             attention=attention,
             sparse=sparse,
             experts=experts(fields) if any(sparse) else None,
-            gating_is_spelled_true=raw.get("gating", True) is True,
         )
 
 
@@ -188,10 +185,20 @@ def read_json(path: Path) -> dict[str, Any]:
     return raw
 
 
-def gating(fields: Fields) -> Gating:
-    """The gate kind; `true` is per-head, `false` none."""
+def gatings(fields: Fields, layers: int) -> tuple[Gating, ...]:
+    """Each layer's gate: `gating_types`, else `gating`; `true` is per-head, `false` none.
+
+    Older files wrote `true` for per-element, so a network trusts its tensors' shapes more than this.
+    """
     kinds: dict[Any, Gating] = {True: "per-head", False: "none", "per-head": "per-head", "per-element": "per-element"}
-    return fields.one_of("gating", kinds, default=True)
+    listed = fields.get("gating_types")
+    if listed is None:
+        return (fields.one_of("gating", kinds, default=True),) * layers
+    if isinstance(listed, str) or not isinstance(listed, Sequence) or len(listed) != layers:
+        fields.refuse("gating_types", f"a list of {layers} entries, one a layer")
+    return tuple(
+        Fields(fields.owner, {"gating_types": one}).one_of("gating_types", kinds, default=None) for one in listed
+    )
 
 
 def target_attention(fields: Fields) -> tuple[AttentionConfig, ...]:
@@ -218,12 +225,12 @@ def target_attention(fields: Fields) -> tuple[AttentionConfig, ...]:
             head_dim=head_dim,
             eps=fields.number("rms_norm_eps", 1e-6),
             window=fields.positive("sliding_window") if kind == "sliding_attention" else None,
-            gating=gating(fields),
+            gating=gate,
             rope=ropes[kind],
             qkv_bias=fields.flag("qkv_bias", False),
             output_bias=fields.flag("attention_bias", False),
         )
-        for kind, count in zip(kinds, heads, strict=True)
+        for kind, count, gate in zip(kinds, heads, gatings(fields, layers), strict=True)
     )
 
 
@@ -269,10 +276,10 @@ def speculator_attention(fields: Fields) -> tuple[AttentionConfig, ...]:
             head_dim=head_dim,
             eps=fields.number("rms_norm_eps", 1e-6),
             window=window,
-            gating=gating(fields),
+            gating=gate,
             rope=rope,
         )
-        for window in windows
+        for window, gate in zip(windows, gatings(fields, layers), strict=True)
     )
 
 

@@ -3,6 +3,7 @@
 The numbers are those of mlx-lm's `models/laguna.py`, and so are the parameters' names.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,14 +12,15 @@ import mlx.nn as nn
 
 from models.attention import Attention, Layout, Mask
 from models.cache import FullCache, KVCache, WindowCache
-from models.config import TargetConfig
+from models.config import Gating, TargetConfig
 from models.contract import LayerCache, Output, Row
 from models.experts import Experts, FeedForward
+from models.naming import named
 
 PORTIONS = 8
 """A pass over blocks goes to the device in about so many portions, each while the next one is still written down."""
 
-_PREFIX = "language_model."
+LOG = logging.getLogger(__name__)
 
 
 class Block(nn.Module):
@@ -111,41 +113,25 @@ class Laguna(nn.Module):
         return self.model.embed_tokens.as_linear(x) if self.config.tie_word_embeddings else self.lm_head(x)
 
     def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
-        """Published tensor names to this network's: no wrapper prefix, the router a linear layer, experts stacked."""
-        weights = {name.removeprefix(_PREFIX): value for name, value in weights.items()}
+        """Published tensors under this network's names (`models.naming`); gates become of the kind that theirs are.
+
+        Raises:
+            NamingError: an expert is missing, or the experts of a layer differ in shape or dtype.
+        """
+        weights = named(weights)
         if self.config.tie_word_embeddings:
             weights.pop("lm_head.weight", None)
-        if self.config.gating_is_spelled_true:
-            self._gate_as_shaped(weights)
-        for index in range(self.config.num_layers):
-            _rename_router(weights, f"model.layers.{index}.mlp")
-            if self.config.experts is not None and self.config.sparse[index]:
-                _stack_experts(weights, f"model.layers.{index}.mlp", self.config.experts.count)
+        self._gate_as_shaped(weights)
         return weights
 
     def _gate_as_shaped(self, weights: dict[str, mx.array]) -> None:
-        """`gating: true` once meant a gate per element: rebuild the attention where the tensor has a row for each."""
+        """Configurations spell the kind of gate in ways that once meant another: the tensor's rows decide."""
+        kinds: tuple[Gating, ...] = ("per-head", "per-element")
         for layer, (index, attention) in zip(self.model.layers, enumerate(self.config.attention), strict=True):
             gate = weights.get(f"model.layers.{index}.self_attn.g_proj.weight")
-            if gate is not None and gate.shape[0] == attention.heads * attention.head_dim:
-                layer.self_attn = Attention(replace(attention, gating="per-element"))
-
-
-def _rename_router(weights: dict[str, mx.array], mlp: str) -> None:
-    """A bare router becomes the linear layer `gate.proj`, quantised or not; its bias leaves the experts' folder."""
-    for suffix in ("weight", "scales", "biases"):
-        if f"{mlp}.gate.{suffix}" in weights:
-            weights[f"{mlp}.gate.proj.{suffix}"] = weights.pop(f"{mlp}.gate.{suffix}")
-    if f"{mlp}.experts.e_score_correction_bias" in weights:
-        bias = weights.pop(f"{mlp}.experts.e_score_correction_bias")
-        weights[f"{mlp}.gate.e_score_correction_bias"] = bias
-
-
-def _stack_experts(weights: dict[str, mx.array], mlp: str, count: int) -> None:
-    """One tensor an expert becomes one [experts, out, in] a projection, for mlx-lm's SwitchGLU."""
-    for projection in ("gate_proj", "up_proj", "down_proj"):
-        for suffix in ("weight", "scales", "biases"):
-            names = [f"{mlp}.experts.{expert}.{projection}.{suffix}" for expert in range(count)]
-            if names[0] in weights:
-                stacked = mx.stack([weights.pop(name) for name in names])
-                weights[f"{mlp}.switch_mlp.{projection}.{suffix}"] = stacked
+            if gate is None or attention.gating == "none" or gate.shape[0] == attention.gate_rows:
+                continue
+            for kind in kinds:
+                if gate.shape[0] == (shaped := replace(attention, gating=kind)).gate_rows:
+                    LOG.warning("layer %d: gating is %s in the config, its tensor is %s", index, attention.gating, kind)
+                    layer.self_attn = Attention(shaped)

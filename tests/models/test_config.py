@@ -61,10 +61,10 @@ def test_a_model_without_sliding_layers_needs_no_window_and_may_scale_its_rope_a
     assert config.sparse == (False,) * 3 + (True,) * 67
 
 
-def test_a_gate_spelled_true_is_per_head_and_the_spelling_is_remembered() -> None:
+def test_a_gate_spelled_true_is_per_head_and_a_list_speaks_for_each_layer() -> None:
     assert TargetConfig.from_dict(XS_2_FLAT).attention[0].gating == "per-head"
-    assert TargetConfig.from_dict(XS_2_FLAT).gating_is_spelled_true
-    assert not TargetConfig.from_dict(XS_2_1).gating_is_spelled_true
+    listed = TargetConfig.from_dict(XS_2_1 | {"gating_types": ["per-head"] * 39 + ["per-element"]})
+    assert [attention.gating for attention in listed.attention] == ["per-head"] * 39 + ["per-element"]
 
 
 def test_without_a_list_the_first_layer_is_dense_and_a_step_may_skip_others() -> None:
@@ -109,6 +109,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"tie_word_embeddings": "no"}, "tie_word_embeddings is 'no'; it must be true or false"),
     ({"gating": "per-row"}, "gating is 'per-row'; it must be one of True, False, 'per-head', 'per-element'"),
     ({"gating": 1}, "gating is 1; it must be one of"),
+    ({"gating_types": ["per-head"]}, "gating_types is .'per-head'.; it must be a list of 40 entries"),
+    ({"gating_types": ["per-row"] * 40}, "gating_types is 'per-row'; it must be one of True"),
     ({"architectures": ["LlamaForCausalLM"]}, "architectures is .'LlamaForCausalLM'.; it must be a list with"),
     ({"layer_types": ["full_attention"] * 39}, "layer_types is .*; it must be a list of 40 entries"),
     ({"layer_types": ["full"] * 40}, "layer_types is .*; it must be a list of 'full_attention' and"),
