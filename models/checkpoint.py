@@ -1,9 +1,8 @@
-"""Finding a checkpoint, loading its network, and telling whether a target and a speculator belong together.
+"""Finding a checkpoint and loading its network.
 
 The loader is mlx-lm's `load_model` with our classes: strict names, quantisation read off the tensors.
 """
 
-import logging
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,15 +19,16 @@ from mlx_lm.utils import load_model
 
 from models.attention import Attention
 from models.compressed import relaid, widths, without_unread
-from models.config import SPECULATOR_ARCHITECTURE, SpeculatorConfig, TargetConfig, read_json
+from models.config import SpeculatorConfig, TargetConfig, read_json
 from models.config_fields import ConfigError, Fields
 from models.dflash_laguna import DFlashLaguna
+from models.errors import CheckpointError
 from models.laguna import Laguna
+from models.loading import DEFAULTS, Loading, with_attention_factor
 from models.naming import named
 from models.packing import compressed, loader_settings
+from models.pairing import check_pair, read_speculator
 from models.scaled import DIVISOR, divisors, wrap
-
-LOG = logging.getLogger(__name__)
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -38,14 +38,6 @@ EMBEDDED = "laguna-tiny"
 _PATTERNS = ["*.json", "*.jinja", "model*.safetensors"]
 _EXACT = ("e_score_correction_bias", DIVISOR)
 """Tensors with these endings are float32 at any run dtype: a choice between experts, a scale of a whole tensor."""
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be found, read or used."""
-
-
-class PairError(CheckpointError):
-    """A target and a speculator that do not belong together."""
 
 
 @dataclass(frozen=True)
@@ -90,42 +82,37 @@ def find_speculator(folder: Path) -> Path | None:
     return beside if (beside / "config.json").is_file() else None
 
 
-def is_speculator(folder: Path) -> bool:
-    """Whether the folder holds a speculator; both kinds say model_type "laguna", so that is not asked."""
-    raw = read_json(folder / "config.json")
-    return "dflash_config" in raw or raw.get("architectures") == [SPECULATOR_ARCHITECTURE]
-
-
 def run_dtype() -> mx.Dtype:
     """float32 on the CPU, where narrower kernels are wrong or missing; bfloat16 on a GPU, never float16."""
     return mx.float32 if mx.default_device() == mx.Device(mx.cpu) else mx.bfloat16
 
 
-def load_target(folder: Path, dtype: mx.Dtype | None = None) -> Laguna:
+def load_target(folder: Path, dtype: mx.Dtype | None = None, loading: Loading = DEFAULTS) -> Laguna:
     """Load a target, evaluated whole, so that another thread may run it.
 
     Args:
         folder: `config.json` and `model*.safetensors`: plain, in MLX's packing, or in compressed-tensors.
         dtype: of the parameters; None: `run_dtype()`.
+        loading: how, where there is a choice.
 
     Raises:
         ConfigError: a field of the configuration that will not do.
         CheckpointError: weights that are missing, too many or of other shapes.
     """
-    _warn_of_attention_factor(TargetConfig.from_path(folder))
     with _refusals(folder):
-        model = open_target(folder)
+        model = open_target(folder, loading)
         settle(model, dtype or run_dtype())
     return model
 
 
-def open_target(folder: Path) -> Laguna:
+def open_target(folder: Path, loading: Loading = DEFAULTS) -> Laguna:
     """The network of a target with its tensors named, shaped and packed as they will run, none of them read yet.
 
     Raises:
         ConfigError: a field of the configuration that will not do.
         ValueError: weights that are missing, too many or of other shapes.
     """
+    config = with_attention_factor(TargetConfig.from_path(folder), loading.attention_factor)
     raw = _with_packing(folder)
     container = compressed(raw)
 
@@ -136,10 +123,12 @@ def open_target(folder: Path) -> Laguna:
                 weights = relaid(weights, container, widths(self))
             return wrap(self, super().sanitize(weights))
 
-    return _opened(folder, Published, TargetConfig, loader_settings(raw))
+    return _opened(folder, Published, config, loader_settings(raw))
 
 
-def load_speculator(folder: Path, target: Laguna, dtype: mx.Dtype | None = None) -> DFlashLaguna:
+def load_speculator(
+    folder: Path, target: Laguna, dtype: mx.Dtype | None = None, loading: Loading = DEFAULTS
+) -> DFlashLaguna:
     """Load a speculator that borrows the embedding and the head of `target`, evaluated whole.
 
     Raises:
@@ -147,7 +136,7 @@ def load_speculator(folder: Path, target: Laguna, dtype: mx.Dtype | None = None)
         PairError: the two do not belong together.
         CheckpointError: weights that are missing, too many or of other shapes.
     """
-    check_pair(target.config, SpeculatorConfig.from_path(folder))
+    check_pair(target.config, read_speculator(folder))
     with _refusals(folder):
         model = open_speculator(folder, target)
         settle(model, dtype or run_dtype())
@@ -166,23 +155,7 @@ def open_speculator(folder: Path, target: Laguna) -> DFlashLaguna:
         def __init__(self, config: SpeculatorConfig) -> None:
             super().__init__(config, embed=target.embed, head=target.head)
 
-    return _opened(folder, Borrowing, SpeculatorConfig, loader_settings(_with_packing(folder)))
-
-
-def check_pair(target: TargetConfig, speculator: SpeculatorConfig) -> None:
-    """Compare the facts that both configurations state.
-
-    Raises:
-        PairError: the first one that differs, with both values.
-    """
-    facts = {
-        "hidden_size": (speculator.hidden_size, target.hidden_size),
-        "vocab_size": (speculator.vocab_size, target.vocab_size),
-        "dflash_config.num_target_layers": (speculator.num_target_layers, target.num_layers),
-    }
-    for name, (wanted, found) in facts.items():
-        if wanted != found:
-            raise PairError(f"this speculator is for another target: its {name} is {wanted}, the target has {found}")
+    return _opened(folder, Borrowing, read_speculator(folder), loader_settings(_with_packing(folder)))
 
 
 def read_generation(folder: Path) -> Generation:
@@ -228,9 +201,18 @@ def _with_packing(folder: Path) -> dict[str, Any]:
     return raw
 
 
-def _opened(folder: Path, network: type[Network], settings: type, extra: dict[str, Any]) -> Network:
+def _opened(
+    folder: Path, network: type[Network], checked: TargetConfig | SpeculatorConfig, extra: dict[str, Any]
+) -> Network:
     """mlx-lm's loader with our classes: strict names and shapes, every array still lazy."""
-    model, _ = load_model(folder, lazy=True, model_config=extra, get_model_classes=lambda config: (network, settings))
+
+    class Read:
+        @staticmethod
+        def from_dict(_: Mapping[str, Any]) -> TargetConfig | SpeculatorConfig:
+            """The configuration as it was checked before; the loader would read it a second time."""
+            return checked
+
+    model, _ = load_model(folder, lazy=True, model_config=extra, get_model_classes=lambda config: (network, Read))
     assert isinstance(model, network)
     return model
 
@@ -274,11 +256,3 @@ def evaluate(model: nn.Module) -> None:
     """
     for module in model.modules():
         mx.eval([value for value in module.values() if isinstance(value, mx.array)])
-
-
-def _warn_of_attention_factor(config: TargetConfig) -> None:
-    """Files and serving stacks disagree about YaRN's factor; the derived one is used, and a difference is said."""
-    for rope in {attention.rope for attention in config.attention}:
-        stated = rope.attention_factor
-        if stated is not None and abs(stated - rope.derived_factor) > 1e-3:
-            LOG.warning("attention_factor is %s in the config; %.4f, derived, is used", stated, rope.derived_factor)

@@ -24,7 +24,7 @@ class RopeConfig:
     """Rotary positions of one layer: the first `dims` of a head turn (rotate-half), the rest pass through.
 
     `factor`, `original_length`, `beta_fast` and `beta_slow` are YaRN's (`factor` also linear's). `attention_factor` is
-    what the file says; the network derives 0.1 ln(factor) + 1 instead, as the serving stacks of these models do.
+    what the file says; it counts only `as_stated`, else 0.1 ln(factor) + 1, as in the serving stacks of these models.
     """
 
     kind: Literal["default", "linear", "yarn"]
@@ -35,6 +35,13 @@ class RopeConfig:
     beta_fast: float = 32.0
     beta_slow: float = 1.0
     attention_factor: float | None = None
+    as_stated: bool = False
+
+    @property
+    def applied_factor(self) -> float:
+        """The scale of rotated queries and keys that the network uses."""
+        stated = self.attention_factor if self.as_stated else None
+        return self.derived_factor if stated is None else stated
 
     @property
     def derived_factor(self) -> float:

@@ -25,8 +25,9 @@ class Rotary(nn.Module):
             }
         self._turn = initialize_rope(config.dims, config.theta, traditional=False, scaling_config=scaling)
         self._factor: mx.array | None = None
-        if isinstance(self._turn, YarnRoPE) and self._turn.mscale != 1.0:
-            self._factor = mx.where(mx.arange(head_dim) < config.dims, self._turn.mscale, 1.0)
+        if config.applied_factor != 1.0:
+            self._factor = mx.where(mx.arange(head_dim) < config.dims, config.applied_factor, 1.0)
+        if isinstance(self._turn, YarnRoPE):
             self._turn.mscale = 1.0
 
     def scaled(self, weight: mx.array) -> mx.array:

@@ -1,5 +1,6 @@
 """Target, speculator and tokenizer of one checkpoint, loaded together on the thread that will run them."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,18 +8,21 @@ from typing import Any
 
 from models.checkpoint import (
     EMBEDDED,
-    CheckpointError,
     Generation,
     find_checkpoint,
     find_speculator,
-    is_speculator,
     load_speculator,
     load_target,
     read_generation,
 )
 from models.contract import Speculator, Target
 from models.decode.batch import Batch
+from models.errors import CheckpointError
+from models.loading import DEFAULTS, Loading, attention_factor_warnings
+from models.pairing import is_speculator
 from models.tokenizer import Tokenizer
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class Runtime:
     """`temperature`, `top_k`, `top_p` and `min_p` for requests that do not say."""
     default_chat_template_kwargs: Mapping[str, Any]
     """What the checkpoint wants its template told when the request says nothing, such as `enable_thinking`."""
+    warnings: tuple[str, ...] = ()
+    """What is doubtful about the pair, each a whole sentence that says what to do; logged as it was loaded."""
 
     def batch(self, *, prefill_chunk: int = 512) -> Batch:
         """An empty batch over these networks."""
@@ -44,13 +50,14 @@ class Runtime:
         return Batch(self.target, self.speculator, prefill_chunk=prefill_chunk, speculation_off=why_none)
 
 
-def load_runtime(model: str | None = None, speculator: str = "auto") -> Runtime:
+def load_runtime(model: str | None = None, speculator: str = "auto", loading: Loading = DEFAULTS) -> Runtime:
     """Load a checkpoint and the speculator that goes with it; call it on the thread that will run and free them.
 
     Args:
         model: a folder, a hub id, or None for the pair that comes with the project.
         speculator: a folder or hub id; "none" for plain decoding; "auto" for the one in the checkpoint's folder
             `speculator`, and plain decoding where there is none.
+        loading: how, where there is a choice.
 
     Raises:
         CheckpointError: one of the two cannot be found or read, or they do not belong together.
@@ -64,19 +71,23 @@ def load_runtime(model: str | None = None, speculator: str = "auto") -> Runtime:
         raise CheckpointError(f"{name} is a speculator: name its target with --model and this one with --speculator")
     generation = read_generation(folder)
     tokenizer = Tokenizer.load(folder, eos_ids=generation.eos_ids)
-    target = load_target(folder)
+    target = load_target(folder, loading=loading)
     if tokenizer.vocab_size > target.vocab_size:
         raise CheckpointError(f"{name}: {tokenizer.vocab_size} tokens, but the network knows only {target.vocab_size}")
     drafts, why_none = _speculator_folder(folder, speculator)
+    warnings = attention_factor_warnings(target.config)
+    for warning in warnings:
+        log.warning("%s", warning)
     return Runtime(
         model_id=_model_id(name, folder),
         target=target,
-        speculator=None if drafts is None else load_speculator(drafts, target),
+        speculator=None if drafts is None else load_speculator(drafts, target, loading=loading),
         speculation_off=why_none,
         tokenizer=tokenizer,
         context_length=target.config.max_position_embeddings,
         sampling_defaults=generation,
         default_chat_template_kwargs=generation.chat_template_kwargs or {},
+        warnings=warnings,
     )
 
 

@@ -9,6 +9,7 @@ from functools import partial
 
 import uvicorn
 
+from models.loading import Loading
 from models.runtime import load_runtime
 from server.app import create_app
 from server.backend import Pair
@@ -35,7 +36,12 @@ class DrainingServer(uvicorn.Server):
 
 def serve_forever(settings: Settings) -> int:
     """Load the checkpoint that the settings name and serve it; see `run`."""
-    return run(settings, partial(load_runtime, settings.model, settings.speculator))
+    return run(settings, partial(load_runtime, settings.model, settings.speculator, loading(settings)))
+
+
+def loading(settings: Settings) -> Loading:
+    """The choices in the settings that a checkpoint is loaded with."""
+    return Loading(attention_factor=settings.attention_factor)
 
 
 def run(settings: Settings, load: Callable[[], Pair]) -> int:

@@ -15,6 +15,9 @@ class Settings(BaseSettings):
 
     model: str | None = Field(None, description="Checkpoint: a folder or a hub id. Without it, the embedded pair.")
     speculator: str = Field("auto", description="DFlash speculator: a folder, a hub id, 'auto' or 'none'.")
+    attention_factor: Literal["derived", "config"] = Field(
+        "derived", description="YaRN's scale of queries and keys: derived, or the file's own where it states one."
+    )
     speculation: Literal["auto", "always", "off"] = Field(
         "auto", description="How eagerly to draft, for requests that do not say."
     )

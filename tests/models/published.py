@@ -141,3 +141,23 @@ S_2_1_DFLASH = XS_2_1_DFLASH | {
     "dflash_config": XS_2_1_DFLASH["dflash_config"]
     | {"num_target_layers": 48, "target_layer_ids": [1, 10, 19, 29, 38, 47]},
 }
+
+XS_2_SPECULATOR: dict[str, Any] = {
+    "architectures": ["DFlashDraftModel"],
+    "speculators_model_type": "dflash",
+    "speculators_config": {"algorithm": "dflash", "proposal_methods": [{"speculative_tokens": 7}]},
+    "draft_vocab_size": 32000,
+    "block_size": 8,
+    "mask_token_id": 12,
+    "aux_hidden_state_layer_ids": [1, 9, 17, 36, 39],
+    "transformer_layer_config": {
+        "model_type": "llama",
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 5,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "vocab_size": 100352,
+    },
+}

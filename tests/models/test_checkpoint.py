@@ -1,7 +1,6 @@
 """Finding and loading: strict names, the run dtype, pairs that belong together, arrays that another thread may use."""
 
 import json
-import logging
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,27 +14,24 @@ from mlx_lm.utils import load_model
 from safetensors.numpy import load_file, save_file
 
 from models.checkpoint import (
-    CheckpointError,
     Generation,
-    PairError,
     cast_parameters,
-    check_pair,
     embedded_path,
     find_checkpoint,
     find_speculator,
-    is_speculator,
     load_speculator,
     load_target,
     read_generation,
     run_dtype,
 )
-from models.config import SpeculatorConfig, TargetConfig
 from models.config_fields import ConfigError
 from models.contract import Row
 from models.dflash_laguna import DFlashLaguna
+from models.errors import CheckpointError, PairError
 from models.laguna import Laguna
+from models.pairing import is_speculator
 from tests.models.closeness import assert_same
-from tests.models.tiny_checkpoint import SPECULATOR, TARGET, write_pair
+from tests.models.tiny_checkpoint import TARGET, write_pair
 
 
 def logits(model: Laguna, length: int = 40) -> np.ndarray:
@@ -213,26 +209,6 @@ def test_a_hub_that_cannot_be_reached_is_said(monkeypatch: pytest.MonkeyPatch) -
         find_checkpoint("a/b")
 
 
-def pair(**overrides: object) -> tuple[TargetConfig, SpeculatorConfig]:
-    return TargetConfig.from_dict(TARGET), SpeculatorConfig.from_dict(SPECULATOR | overrides)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        ({"hidden_size": 64}, "its hidden_size is 64, the target has 32"),
-        ({"vocab_size": 98, "draft_vocab_size": 98}, "its vocab_size is 98, the target has 97"),
-        (
-            {"dflash_config": SPECULATOR["dflash_config"] | {"num_target_layers": 6}},
-            "its dflash_config.num_target_layers is 6, the target has 5",
-        ),
-    ],
-)
-def test_a_speculator_of_another_target_is_refused_with_both_facts(overrides: dict[str, Any], message: str) -> None:
-    with pytest.raises(PairError, match=message):
-        check_pair(*pair(**overrides))
-
-
 def test_a_speculator_is_checked_before_its_weights_are_read(tmp_path: Path, target: Laguna) -> None:
     write_pair(tmp_path, speculator={"hidden_size": 64})
     (tmp_path / "speculator" / "model.safetensors").write_bytes(b"")
@@ -256,15 +232,3 @@ def test_a_sampling_default_of_another_type_is_refused(tmp_path: Path) -> None:
     (tmp_path / "generation_config.json").write_text(json.dumps({"top_k": "20"}))
     with pytest.raises(ConfigError, match="generation config: top_k is '20'; it must be an integer of at least 0"):
         read_generation(tmp_path)
-
-
-@pytest.mark.parametrize(("stated", "warned"), [(1.138629436111989, False), (1.0, True)])
-def test_an_attention_factor_that_differs_from_the_derived_one_is_said(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, stated: float, warned: bool
-) -> None:
-    ropes = TARGET["rope_parameters"]
-    full = ropes["full_attention"] | {"attention_factor": stated}
-    write_pair(tmp_path, rope_parameters=ropes | {"full_attention": full})
-    with caplog.at_level(logging.WARNING):
-        load_target(tmp_path, mx.float32)
-    assert ("attention_factor is 1.0 in the config; 1.1386, derived, is used" in caplog.text) == warned

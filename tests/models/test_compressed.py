@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from mlx_lm.models.switch_layers import QuantizedSwitchLinear
 
-from models.checkpoint import CheckpointError, load_speculator, load_target
+from models.checkpoint import load_speculator, load_target
 from models.contract import Row
+from models.errors import CheckpointError
 from models.laguna import Laguna
 from models.packing import compressed
 from models.scaled import ScaledExperts, ScaledLinear

@@ -12,8 +12,9 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.models.switch_layers import SwitchLinear
 
-from models.checkpoint import CheckpointError, load_target
+from models.checkpoint import load_target
 from models.contract import Row
+from models.errors import CheckpointError
 from models.laguna import Laguna
 from models.scaled import ScaledExperts
 from tests.models.packed_layouts import FP4, WIDE, e4m3_values, write_both

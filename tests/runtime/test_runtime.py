@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from models.checkpoint import CheckpointError, PairError
 from models.config_fields import ConfigError
 from models.decode.session import Request, Sampling, Speculation
+from models.errors import CheckpointError, PairError
 from models.messages import TemplateError
 from models.runtime import Runtime, load_runtime
 from models.tokenizer import TokenizerError

@@ -1,0 +1,13 @@
+"""What may be wrong with a checkpoint or a pair, as errors whose message says what to do."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be found, read or used."""
+
+
+class PairError(CheckpointError):
+    """A target and a speculator that do not belong together."""
+
+
+class SpeculatorKindError(PairError):
+    """A speculator of an architecture that does not run here."""

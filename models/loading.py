@@ -1,0 +1,54 @@
+"""How a pair is loaded, where there is a choice."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from models.config import AttentionConfig, TargetConfig
+
+AttentionFactor = Literal["derived", "config"]
+
+
+@dataclass(frozen=True)
+class Loading:
+    """Choices that change what the networks compute or how much memory they take; the defaults are the safe ones.
+
+    Attributes:
+        attention_factor: YaRN's scale of queries and keys: derived from the file's `factor`, as the serving stacks of
+            these models do, or the file's own `attention_factor` where it states one.
+        speculator_bits: bits of the speculator's linear layers, quantised as they are loaded; None leaves them.
+    """
+
+    attention_factor: AttentionFactor = "derived"
+    speculator_bits: Literal[4] | None = None
+
+
+DEFAULTS = Loading()
+"""Nothing chosen."""
+
+
+def with_attention_factor(config: TargetConfig, chosen: AttentionFactor) -> TargetConfig:
+    """The same network, with YaRN's factor derived or as the file states it."""
+
+    def turned(attention: AttentionConfig) -> AttentionConfig:
+        return replace(attention, rope=replace(attention.rope, as_stated=chosen == "config"))
+
+    return replace(config, attention=tuple(map(turned, config.attention)))
+
+
+def attention_factor_warnings(config: TargetConfig) -> tuple[str, ...]:
+    """Files and serving stacks disagree about YaRN's factor: both values where they differ, and which one counts."""
+    ropes = dict.fromkeys(attention.rope for attention in config.attention)
+    differing = [
+        (rope, rope.attention_factor)
+        for rope in ropes
+        if rope.attention_factor is not None and abs(rope.attention_factor - rope.derived_factor) > 1e-3
+    ]
+    return tuple(
+        f"attention_factor is {stated} in the config and {rope.derived_factor:.4f} derived from its factor; "
+        + (
+            "the config's is used, as --attention-factor config asks"
+            if rope.as_stated
+            else "the derived one is used, as serving stacks do (--attention-factor config uses the file's)"
+        )
+        for rope, stated in differing
+    )
