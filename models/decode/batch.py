@@ -11,7 +11,9 @@ import mlx.core as mx
 from models.contract import Speculator, Target
 from models.decode.flight import Flight, Share, read_ids
 from models.decode.launch import Launcher
+from models.decode.logprobs import Scored
 from models.decode.pace import Pace
+from models.decode.processors import past_of
 from models.decode.session import InvalidRequest, Request, Session, Tapped
 from models.decode.speculate import Kept, Round, keep
 
@@ -29,6 +31,8 @@ class Update:
     ids: tuple[int, ...] = ()
     finish: Literal["stop", "length"] | None = None
     error: Exception | None = None
+    scores: tuple[Scored, ...] = ()
+    """One for each of the ids, where the request asked for log probabilities."""
 
 
 class Batch:
@@ -81,12 +85,20 @@ class Batch:
         """Take a request in; nothing runs before the next step.
 
         Raises:
-            InvalidRequest: a prompt id is not in the target's vocabulary.
+            InvalidRequest: an id in the prompt or of a bias is not in the target's vocabulary.
         """
-        wrong = next((token for token in request.prompt if not 0 <= token < self._target.vocab_size), None)
-        if wrong is not None:
-            raise InvalidRequest("prompt", wrong, f"ids from 0 to {self._target.vocab_size - 1}")
-        session = Session(request, acceptance=self._pace.acceptance(), speculation_off=self._why_never(request))
+        size = self._target.vocab_size
+        biased = [token for token, _ in request.sampling.logit_bias]
+        for name, tokens in (("prompt", request.prompt), ("logit_bias", biased)):
+            wrong = next((token for token in tokens if not 0 <= token < size), None)
+            if wrong is not None:
+                raise InvalidRequest(name, wrong, f"ids from 0 to {size - 1}")
+        session = Session(
+            request,
+            acceptance=self._pace.acceptance(),
+            speculation_off=self._why_never(request),
+            past=past_of(request, size),
+        )
         self._sessions.append(session)
         return session
 
@@ -159,7 +171,8 @@ class Batch:
                 drawn = share.drawn(ids, landing.drafted)
                 kept = keep(share.drafted(ids), drawn, session.request.stop_ids, left)
                 self._settle(share, kept, landing.round, now)
-                updates.append(Update(session, kept.ids, kept.finish))
+                scores = share.scores(ids, landing.round.scored_from)[: len(kept.ids)]
+                updates.append(Update(session, kept.ids, kept.finish, scores=tuple(scores)))
         self._landed = now
         self._sessions = [session for session in self._sessions if session.finish is None]
         self._rounds += 1

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 import numpy as np
 
+from models.decode.logprobs import Scored, read_scores, score_width
 from models.decode.session import Session
 from models.decode.speculate import Part, Round
 
@@ -27,6 +28,10 @@ class Share:
     """Place of its first draft among all drafts, and of its first drawn id among all drawn."""
     pick: int
 
+    score: int
+    """Place of its first score among all scores, and how many alternatives each has (None: it has no scores)."""
+    top: int | None
+
     def drafted(self, ids: Sequence[int]) -> Sequence[int]:
         """Its drafts in a packed read."""
         return ids[self.draft : self.draft + self.drafts]
@@ -35,6 +40,13 @@ class Share:
         """What the target drew for it, in a packed read that starts with all `drafted` drafts."""
         start = drafted + self.pick
         return ids[start : start + self.drafts + 1]
+
+    def scores(self, ids: Sequence[int], scored_from: int) -> list[Scored]:
+        """The scores of what the target drew for it, in a packed read that has the first score at `scored_from`."""
+        if self.top is None:
+            return []
+        start = scored_from + self.score
+        return read_scores(ids[start : start + (self.drafts + 1) * score_width(self.top)], self.top)
 
 
 @dataclass(frozen=True)
@@ -72,11 +84,13 @@ def flight(
     caught_up: int,
 ) -> Flight:
     """Say who is in an enqueued round. `known` are the lengths of the sessions' timelines, unread anchors included."""
-    shares, row, draft, pick = [], 0, 0, 0
+    shares, row, draft, pick, score = [], 0, 0, 0, 0
     for (session, part), length in zip(parts, known, strict=True):
         stop = part.position + part.known
-        shares.append(Share(session, stop == length, stop - 1, row, part.rows, part.drafts, draft, pick))
+        places = row, part.rows, part.drafts, draft, pick, score
+        shares.append(Share(session, stop == length, stop - 1, *places, part.top_logprobs))
         row, draft, pick = row + part.rows, draft + part.drafts, pick + part.drafts + 1
+        score += 0 if part.top_logprobs is None else (part.drafts + 1) * score_width(part.top_logprobs)
     return Flight(enqueued, tuple(shares), row, draft, since, decoding, caught_up)
 
 

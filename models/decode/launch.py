@@ -71,7 +71,8 @@ class Launcher:
                 source = drawn.get(session)
                 ids = () if source is not None else session.tokens(session.fed, session.fed + count)
                 where = session.caches, session.context, session.request.sampling, session.fed
-                parts.append((session, Part(*where, ids=ids, source=source, drafts=drafts)))
+                wants = session.past(), session.request.top_logprobs
+                parts.append((session, Part(*where, ids, source, drafts, *wants)))
         return parts, all(session in widths for session, _ in parts)
 
     def _open(self, session: Session) -> None:

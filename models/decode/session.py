@@ -1,6 +1,5 @@
 """One request's timeline: what was asked, what was fed to the target, what came out of it."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -8,82 +7,24 @@ from typing import Literal
 import mlx.core as mx
 
 from models.contract import LayerCache
+from models.decode.processors import Past
+from models.decode.request import EmptyPrompt, InvalidRequest, Request, Sampling, Speculation
 from models.decode.width import Acceptance
 
+__all__ = [
+    "EmptyPrompt",
+    "Finish",
+    "InvalidRequest",
+    "Request",
+    "Sampling",
+    "Session",
+    "Speculation",
+    "Stats",
+    "Tally",
+    "Tapped",
+]
+
 Finish = Literal["stop", "length", "cancelled", "error"]
-Speculation = Literal["auto", "always", "off"]
-
-SEED_RANGE = (-(2**63), 2**63 - 1)
-
-
-class InvalidRequest(ValueError):
-    """A request that cannot be decoded: the message names the field, its value and what would do."""
-
-    def __init__(self, field: str, value: object, wanted: str) -> None:
-        super().__init__(f"{field} is {value!r}, but it must be {wanted}")
-        self.field = field
-
-
-class EmptyPrompt(InvalidRequest):
-    """There is no token to start from."""
-
-    def __init__(self) -> None:
-        super().__init__("prompt", (), "at least one token")
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How a request's ids are drawn. Filters apply in the order temperature, top-k, top-p, min-p.
-
-    Raises:
-        InvalidRequest: a value is out of its range.
-    """
-
-    temperature: float = 0.0
-    """0 draws the most likely id; above it, logits are divided by it."""
-    top_k: int = 0
-    """Only the k most likely ids stay; 0 is off."""
-    top_p: float = 1.0
-    """Only the smallest set of ids whose probability reaches p stays; 1 is off."""
-    min_p: float = 0.0
-    """Only ids at least this fraction as likely as the best stay; 0 is off."""
-    seed: int = 0
-    """A signed 64-bit number; with the position of a token it is all its randomness."""
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise InvalidRequest("temperature", self.temperature, "a finite number of at least 0")
-        if self.top_k < 0:
-            raise InvalidRequest("top_k", self.top_k, "at least 0 (0 is off)")
-        if not 0 <= self.top_p <= 1:
-            raise InvalidRequest("top_p", self.top_p, "between 0 and 1 (1 is off)")
-        if not 0 <= self.min_p <= 1:
-            raise InvalidRequest("min_p", self.min_p, "between 0 and 1 (0 is off)")
-        if not SEED_RANGE[0] <= self.seed <= SEED_RANGE[1]:
-            raise InvalidRequest("seed", self.seed, "a signed 64-bit integer")
-
-
-@dataclass(frozen=True)
-class Request:
-    """What one session is to decode.
-
-    Raises:
-        EmptyPrompt: the prompt has no token.
-        InvalidRequest: the budget is not positive.
-    """
-
-    prompt: tuple[int, ...]
-    sampling: Sampling
-    max_tokens: int
-    """How many ids may be emitted; a stop id is not emitted and not counted."""
-    stop_ids: frozenset[int]
-    speculation: Speculation = "auto"
-
-    def __post_init__(self) -> None:
-        if not self.prompt:
-            raise EmptyPrompt
-        if self.max_tokens < 1:
-            raise InvalidRequest("max_tokens", self.max_tokens, "at least 1")
 
 
 @dataclass(frozen=True)
@@ -144,8 +85,11 @@ class Tally:
 class Session:
     """One request being decoded. Only its batch changes it."""
 
-    def __init__(self, request: Request, *, acceptance: Acceptance, speculation_off: str | None) -> None:
+    def __init__(
+        self, request: Request, *, acceptance: Acceptance, speculation_off: str | None, past: Past | None = None
+    ) -> None:
         self.request = request
+        self._past = past
         self.finish: Finish | None = None
         self.emitted: list[int] = []
         self.fed = 0
@@ -199,6 +143,12 @@ class Session:
         prompt = self.request.prompt
         answer = self.emitted[max(0, start - len(prompt)) : max(0, stop - len(prompt))]
         return (*prompt[start:stop], *answer)
+
+    def past(self) -> Past | None:
+        """What its processors look back on, every known token taken in; None without processors."""
+        if self._past is not None:
+            self._past = self._past.after(self.tokens(self._past.length, self.length))
+        return self._past
 
     def open(self, caches: Sequence[LayerCache], context: Sequence[LayerCache]) -> None:
         """Start over with empty caches; the text stays, since a draw depends on seed and position alone."""

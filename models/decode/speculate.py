@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Literal
 
 import mlx.core as mx
 
 from models.contract import LayerCache, Row, Speculator, Target
+from models.decode.logprobs import score
+from models.decode.processors import Past, Rows, processed
 from models.decode.sampling import Noise, Pick, draw
 from models.decode.session import Sampling, Tapped
 
@@ -62,6 +65,10 @@ class Part:
     source: int | None = None
     """The anchor is this element of what the round before drew, not yet read."""
     drafts: int = 0
+    past: Past | None = None
+    """What its processors look back on; None without any."""
+    top_logprobs: int | None = None
+    """Alternatives to report beside the log probability of each drawn id; None reports neither."""
 
     @property
     def known(self) -> int:
@@ -78,6 +85,18 @@ class Part:
         first, sampling = self.position + self.known, self.sampling
         return [Pick(sampling, position) for position in range(first, first + self.drafts + 1)]
 
+    def processed(self, logits: mx.array, unread: mx.array) -> mx.array:
+        """The logits of its first rows that draw, processed; `unread` are the ids after the last one in its past."""
+        if self.past is None:
+            return logits
+        first = self.position + self.known - len(self.past.request.prompt)
+        return processed(Rows(logits, self.past, first, unread, self.lead))
+
+    @property
+    def lead(self) -> int:
+        """How many ids before the drafts its past does not know: the anchor, where it is not read."""
+        return 0 if self.source is None else 1
+
 
 @dataclass(frozen=True)
 class Round:
@@ -86,7 +105,9 @@ class Round:
     drawn: mx.array
     """int32 [R]: the target's ids, drafts + 1 for each part in order."""
     packed: mx.array
-    """int32 [D + R]: all drafts, then `drawn`: the one thing the host reads."""
+    """int32 [D + R + S]: all drafts, then `drawn`, then the scores asked for: the one thing the host reads."""
+    scored_from: int
+    """D + R."""
     taps: tuple[mx.array, ...]
 
 
@@ -108,14 +129,17 @@ def run(
         # The device drafts while the target's pass is still being written down.
         mx.async_eval(drafted)
         pool.append(drafted)
+    ids = _gather(pool, [place for own in places for place in own])
     output = target(
-        _gather(pool, [place for own in places for place in own]),
+        ids,
         _rows([(part.rows, part.caches) for part in parts]),
         taps=speculator.target_layer_ids if tapped and speculator is not None else (),
         logit_rows=_logit_rows(parts),
     )
-    drawn = draw(output.logits, wanted, noise)
-    return Round(drawn, drawn if drafted is None else mx.concatenate([drafted, drawn]), output.taps)
+    drawn = draw(_processed(parts, output.logits, ids), wanted, noise)
+    chosen = [drawn] if drafted is None else [drafted, drawn]
+    scored_from = sum(array.size for array in chosen)
+    return Round(drawn, _joined([*chosen, *_scores(parts, output.logits, drawn)]), scored_from, output.taps)
 
 
 def absorb(speculator: Speculator, waiting: Sequence[tuple[Sequence[LayerCache], Sequence[Tapped]]]) -> None:
@@ -133,6 +157,10 @@ def _draft(
     """Each block is a part, where its ids lie in the pool, and what its rows draw."""
     anchors = _gather(pool, [places[0] for _, places, _ in blocks])
     logits = speculator.draft_block(anchors, _rows([(part.rows, part.context) for part, _, _ in blocks]))
+    # A draft is drawn as its row will be, as far as that does not hang on the drafts before it.
+    parts = [part for part, _, _ in blocks]
+    unread = [anchors[place : place + part.lead] for place, part in enumerate(parts)]
+    logits = _each(parts, [part.drafts for part in parts], logits, unread)
     return draw(logits, [pick for _, _, picks in blocks for pick in picks[:-1]], noise)
 
 
@@ -145,6 +173,29 @@ def _places(parts: Sequence[Part], carried_from: int, drafted_from: int) -> list
         places.append([*own, *range(drafted, drafted + part.drafts)])
         drafted += part.drafts
     return places
+
+
+def _processed(parts: Sequence[Part], logits: mx.array, ids: mx.array) -> mx.array:
+    """The target's logits [R, vocabulary] as each part wants them, drafts counted as emitted; `ids` are all rows'."""
+    stops = accumulate(part.rows for part in parts)
+    unread = [ids[stop - part.drafts - part.lead : stop] for part, stop in zip(parts, stops, strict=True)]
+    return _each(parts, [part.drafts + 1 for part in parts], logits, unread)
+
+
+def _each(parts: Sequence[Part], counts: Sequence[int], logits: mx.array, unread: Sequence[mx.array]) -> mx.array:
+    """The rows of all parts, `counts` each, processed where a part asks for it."""
+    if all(part.past is None for part in parts):
+        return logits
+    cuts = list(accumulate(counts, initial=0))
+    own = [logits[start:stop] for start, stop in pairwise(cuts)]
+    return _joined([part.processed(rows, ids) for part, rows, ids in zip(parts, own, unread, strict=True)])
+
+
+def _scores(parts: Sequence[Part], logits: mx.array, drawn: mx.array) -> list[mx.array]:
+    """What the parts that ask for log probabilities are told, int32 each."""
+    cuts = list(accumulate((part.drafts + 1 for part in parts), initial=0))
+    asked = [(part.top_logprobs, cut) for part, cut in zip(parts, pairwise(cuts), strict=True)]
+    return [score(logits[start:stop], drawn[start:stop], top) for top, (start, stop) in asked if top is not None]
 
 
 def _rows(spans: Sequence[tuple[int, Sequence[LayerCache]]]) -> list[Row]:
