@@ -1,4 +1,7 @@
-"""The layouts of published configurations, shortened to a period of layers where they repeat."""
+"""Published configurations, field by field; what never differs between them stands in `COMMON`.
+
+No file is copied: the values are those that public code and tests quote.
+"""
 
 from typing import Any
 
@@ -14,39 +17,74 @@ YARN = {
 }
 SLIDING = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}
 
-XS_2_1: dict[str, Any] = {
+COMMON: dict[str, Any] = {
     "architectures": ["LagunaForCausalLM"],
     "model_type": "laguna",
     "vocab_size": 100352,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "hidden_act": "silu",
+    "rms_norm_eps": 1e-06,
+    "attention_bias": False,
+    "qkv_bias": False,
+    "tie_word_embeddings": False,
+    "decoder_sparse_step": 1,
+    "num_experts": 256,
+    "norm_topk_prob": True,
+    "moe_apply_router_weight_on_input": False,
+    "moe_router_logit_softcapping": 0.0,
+    "bos_token_id": 2,
+    "eos_token_id": [2, 24],
+    "pad_token_id": 9,
+    "torch_dtype": "bfloat16",
+}
+
+XS_2_1: dict[str, Any] = COMMON | {
     "hidden_size": 2048,
     "intermediate_size": 8192,
     "num_hidden_layers": 40,
     "num_attention_heads": 48,
     "num_attention_heads_per_layer": [48, 64, 64, 64] * 10,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
     "max_position_embeddings": 262144,
-    "rms_norm_eps": 1e-06,
-    "attention_bias": False,
-    "qkv_bias": False,
-    "tie_word_embeddings": False,
     "gating": "per-head",
     "sliding_window": 512,
     "layer_types": ["full_attention", *["sliding_attention"] * 3] * 10,
     "mlp_only_layers": [0],
     "mlp_layer_types": ["dense"] + ["sparse"] * 39,
-    "decoder_sparse_step": 1,
-    "num_experts": 256,
     "num_experts_per_tok": 8,
     "moe_intermediate_size": 512,
     "shared_expert_intermediate_size": 512,
-    "norm_topk_prob": True,
     "moe_routed_scaling_factor": 2.5,
-    "moe_apply_router_weight_on_input": False,
-    "moe_router_logit_softcapping": 0.0,
     "rope_parameters": {"full_attention": YARN, "sliding_attention": SLIDING},
-    "eos_token_id": [2, 24],
 }
+
+XS_2_1_MLX = XS_2_1 | {
+    "rope_parameters": {"full_attention": YARN | {"attention_factor": 1.0}, "sliding_attention": SLIDING},
+}
+"""The file beside the NVFP4 weights for MLX states another attention_factor."""
+
+S_2_1: dict[str, Any] = XS_2_1 | {
+    "hidden_size": 3072,
+    "intermediate_size": 12288,
+    "num_hidden_layers": 48,
+    "num_attention_heads_per_layer": [48, 72, 72, 72] * 12,
+    "layer_types": ["full_attention", *["sliding_attention"] * 3] * 12,
+    "mlp_layer_types": ["dense"] + ["sparse"] * 47,
+    "num_experts_per_tok": 10,
+    "moe_intermediate_size": 1024,
+    "shared_expert_intermediate_size": 1024,
+    "rope_parameters": {"full_attention": YARN | {"beta_fast": 32.0}, "sliding_attention": SLIDING},
+}
+"""The quantised ones, for 262,144 tokens."""
+
+S_2_1_LONG: dict[str, Any] = S_2_1 | {
+    "max_position_embeddings": 1048576,
+    "rope_parameters": {
+        "full_attention": YARN | {"beta_fast": 32.0, "factor": 128.0, "attention_factor": 1.4852030263919618},
+        "sliding_attention": SLIDING,
+    },
+}
+"""The one in bfloat16, for 1,048,576 tokens."""
 
 XS_2_MIXED = XS_2_1 | {
     "gating": True,
@@ -64,6 +102,18 @@ XS_2_MIXED = XS_2_1 | {
         "original_max_position_embeddings": 4096,
     },
 }
+
+XS_2_TWICE = XS_2_1 | {
+    "gating": True,
+    "max_position_embeddings": 131072,
+    "original_max_position_embeddings": 4096,
+    "rope_parameters": {
+        "full_attention": YARN | {"original_max_position_embeddings": 4096, "attention_factor": 1.0},
+        "sliding_attention": SLIDING,
+        "original_max_position_embeddings": 4096,
+    },
+}
+"""An early XS.2 file: the length is stated nested, beside and at the top."""
 
 XS_2_FLAT = XS_2_1 | {
     "gating": True,
@@ -119,6 +169,7 @@ XS_2_1_DFLASH: dict[str, Any] = {
     "layer_types": ["sliding_attention"] * 5,
     "gating": "per-head",
     "num_experts": 0,
+    "torch_dtype": "bfloat16",
     "eagle_aux_hidden_state_layer_ids": [2, 14, 26, 34, 40],
     "dflash_config": {
         "block_size": 16,
@@ -129,7 +180,9 @@ XS_2_1_DFLASH: dict[str, Any] = {
     },
 }
 
-S_2_1_DFLASH = XS_2_1_DFLASH | {
+S_2_1_DFLASH: dict[str, Any] = {
+    key: value for key, value in XS_2_1_DFLASH.items() if key not in ("attention_bias", "num_experts")
+} | {
     "hidden_size": 3072,
     "intermediate_size": 12288,
     "max_position_embeddings": 1048576,

@@ -1,0 +1,74 @@
+"""Every published checkpoint is accepted in full size: no tensor missing, none left over, none of another shape."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from models.config import TargetConfig
+from tests.models import published as of
+from tests.models.full_size import CASES
+
+GIB = 2**30
+PUBLISHED_GB = {
+    "XS-2.1-NVFP4-mlx": 21.7,
+    "S-2.1": 235.1,
+    "S-2.1-FP8": 121.6,
+    "S-2.1-NVFP4": 71.9,
+    "S-2.1-INT4": 71.9,
+    "XS-2.1-DFlash": 0.924,
+}
+"""What model cards say, where they do; the same sum of tensors shows that the lists here are theirs."""
+PARAMETERS = {"XS-2.1": 33e9, "S-2.1": 117.6e9, "M.1": 225e9}
+DRAFT_TENSORS = {"XS-2.1-DFlash": 58, "S-2.1-DFlash": 69}
+
+
+@pytest.fixture(scope="module")
+def opened() -> dict[str, dict[str, Any]]:
+    """What opening each of them took, by name; a process of its own, since its memory is measured."""
+    command = [sys.executable, "-W", "error", "-m", "tests.models.full_size"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = [json.loads(line) for line in run.stdout.splitlines()]
+    found = {line["name"]: line for line in lines}
+    assert run.returncode == 0, f"after {list(found)[-1:]}: {run.stderr[-2000:]}"
+    return found
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", CASES)
+def test_every_published_tensor_has_its_place_and_nothing_is_read(opened: dict[str, dict[str, Any]], name: str) -> None:
+    assert opened[name]["peak"] < GIB
+
+
+def test_the_lists_of_tensors_add_up_to_what_is_published(opened: dict[str, dict[str, Any]]) -> None:
+    sizes = {name: opened[name]["bytes"] / 1e9 for name in PUBLISHED_GB}
+    assert sizes == pytest.approx(PUBLISHED_GB, rel=2e-3)
+    parameters = {name: opened[name]["bytes"] / 2 for name in PARAMETERS}
+    assert parameters == pytest.approx(PARAMETERS, rel=0.02)
+    assert {name: opened[name]["tensors"] for name in DRAFT_TENSORS} == DRAFT_TENSORS
+
+
+def test_the_three_spellings_of_the_older_model_are_one_network() -> None:
+    flat, twice, mixed = (TargetConfig.from_dict(raw) for raw in (of.XS_2_FLAT, of.XS_2_TWICE, of.XS_2_MIXED))
+    ropes = [config.attention[0].rope for config in (flat, twice, mixed)]
+    assert [(rope.factor, rope.original_length, rope.theta, rope.dims) for rope in ropes] == [
+        (32.0, 4096, 500000.0, 64),
+        (32.0, 4096, 500000.0, 64),
+        (64.0, 4096, 500000.0, 64),
+    ]
+    assert {config.attention[1].rope.theta for config in (flat, twice, mixed)} == {10000.0}
+    assert {config.attention[1].rope.dims for config in (flat, twice, mixed)} == {128}
+
+
+def test_the_larger_model_is_read_for_both_lengths() -> None:
+    short, long = TargetConfig.from_dict(of.S_2_1), TargetConfig.from_dict(of.S_2_1_LONG)
+    assert [(a.heads, a.window) for a in long.attention[:4]] == [(48, None), (72, 512), (72, 512), (72, 512)]
+    assert (short.max_position_embeddings, long.max_position_embeddings) == (262144, 1048576)
+    assert [c.attention[0].rope.factor for c in (short, long)] == [32.0, 128.0]
+    assert all(
+        c.attention[0].rope.derived_factor == pytest.approx(c.attention[0].rope.attention_factor) for c in (short, long)
+    )
+    assert long.experts is not None
+    assert (long.experts.per_token, long.experts.intermediate_size) == (10, 1024)
