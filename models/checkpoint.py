@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 import mlx.core as mx
 import mlx.nn as nn
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HFValidationError
 from mlx.utils import tree_map_with_path
 from mlx_lm.utils import load_model
 
@@ -23,19 +21,21 @@ from models.config import SpeculatorConfig, TargetConfig, read_json
 from models.config_fields import ConfigError, Fields
 from models.dflash_laguna import DFlashLaguna
 from models.errors import CheckpointError
+from models.hub import fetch, is_hub_id
 from models.laguna import Laguna
 from models.loading import DEFAULTS, Loading, with_attention_factor
 from models.naming import named
 from models.packing import compressed, loader_settings
 from models.pairing import check_pair, read_speculator
+from models.progress import Report, unreported
 from models.scaled import DIVISOR, divisors, wrap
+from models.shards import check_files
 
 Network = TypeVar("Network", bound=nn.Module)
 
 EMBEDDED = "laguna-tiny"
 """The name of the pair that comes with the package."""
 
-_PATTERNS = ["*.json", "*.jinja", "model*.safetensors"]
 _EXACT = ("e_score_correction_bias", DIVISOR)
 """Tensors with these endings are float32 at any run dtype: a choice between experts, a scale of a whole tensor."""
 
@@ -57,23 +57,27 @@ def embedded_path() -> Path:
     return Path(str(files("models").joinpath("tiny")))
 
 
-def find_checkpoint(name: str) -> Path:
+def find_checkpoint(name: str, revision: str | None = None, *, report: Report = unreported) -> Path:
     """The folder of a checkpoint: `laguna-tiny`, a path, or a hub id (fetched once, then read from its cache).
 
+    Args:
+        name: which one.
+        revision: a branch, tag or commit of a hub id.
+        report: told how far the download is.
+
     Raises:
-        CheckpointError: none of these.
+        CheckpointError: none of these, or a revision of what has none; `models.hub.fetch` names the hub's reasons.
+        DamagedFile: a file of it is missing, cut short or no JSON.
     """
-    if name == EMBEDDED:
-        return _with_config(embedded_path())
-    path = Path(name).expanduser()
+    path = embedded_path() if name == EMBEDDED else Path(name).expanduser()
     if path.exists():
-        return _with_config(path)
-    if name.startswith((".", "/", "~")) or name.count("/") != 1:
+        if revision is not None:
+            raise CheckpointError(f"revision {revision!r}: only a hub id has revisions, and {name!r} is a folder here")
+        check_files(_with_config(path))
+        return path
+    if not is_hub_id(name):
         raise CheckpointError(f"no checkpoint {name!r}: give {EMBEDDED!r}, an existing folder, or a hub id owner/name")
-    try:
-        return _with_config(Path(snapshot_download(name, allow_patterns=_PATTERNS)))
-    except (OSError, HFValidationError) as error:
-        raise CheckpointError(f"no checkpoint {name!r} here or on the hub: {error}") from error
+    return _with_config(fetch(name, revision, report=report))
 
 
 def find_speculator(folder: Path) -> Path | None:

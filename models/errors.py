@@ -2,7 +2,7 @@
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that cannot be found, read or used."""
+    """A checkpoint that cannot be found, fetched, read or used."""
 
 
 class PairError(CheckpointError):

@@ -4,22 +4,27 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from models.config import AttentionConfig, TargetConfig
+from models.progress import Report, unreported
 
 AttentionFactor = Literal["derived", "config"]
 
 
 @dataclass(frozen=True)
 class Loading:
-    """Choices that change what the networks compute or how much memory they take; the defaults are the safe ones.
+    """Which files are taken, what the networks compute with them, and what may be used up; the defaults are safe.
 
     Attributes:
         attention_factor: YaRN's scale of queries and keys: derived from the file's `factor`, as the serving stacks of
             these models do, or the file's own `attention_factor` where it states one.
         speculator_bits: bits of the speculator's linear layers, quantised as they are loaded; None leaves them.
+        revision: of the target, where that is a hub id: a branch, tag or commit; None for the main branch.
+        report: told how far download and loading are; what it raises ends them.
     """
 
     attention_factor: AttentionFactor = "derived"
     speculator_bits: Literal[4] | None = None
+    revision: str | None = None
+    report: Report = unreported
 
 
 DEFAULTS = Loading()

@@ -20,6 +20,7 @@ from models.decode.batch import Batch
 from models.errors import CheckpointError
 from models.loading import DEFAULTS, Loading, attention_factor_warnings
 from models.pairing import is_speculator
+from models.progress import Report
 from models.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
@@ -60,13 +61,13 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
         loading: how, where there is a choice.
 
     Raises:
-        CheckpointError: one of the two cannot be found or read, or they do not belong together.
+        CheckpointError: one of the two cannot be found, fetched or read, or they do not belong together.
         ConfigError: a configuration holds a value that cannot be honoured.
         TokenizerError: the vocabulary cannot be used.
         TemplateError: the chat template is missing or does not compile.
     """
     name = EMBEDDED if model is None else model
-    folder = find_checkpoint(name)
+    folder = find_checkpoint(name, loading.revision, report=loading.report)
     if is_speculator(folder):
         raise CheckpointError(f"{name} is a speculator: name its target with --model and this one with --speculator")
     generation = read_generation(folder)
@@ -74,7 +75,7 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
     target = load_target(folder, loading=loading)
     if tokenizer.vocab_size > target.vocab_size:
         raise CheckpointError(f"{name}: {tokenizer.vocab_size} tokens, but the network knows only {target.vocab_size}")
-    drafts, why_none = _speculator_folder(folder, speculator)
+    drafts, why_none = _speculator_folder(folder, speculator, loading.report)
     warnings = attention_factor_warnings(target.config)
     for warning in warnings:
         log.warning("%s", warning)
@@ -91,7 +92,7 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
     )
 
 
-def _speculator_folder(target: Path, wanted: str) -> tuple[Path | None, str | None]:
+def _speculator_folder(target: Path, wanted: str, report: Report) -> tuple[Path | None, str | None]:
     """The speculator's folder, or the reason why there is none."""
     match wanted:
         case "none":
@@ -99,7 +100,7 @@ def _speculator_folder(target: Path, wanted: str) -> tuple[Path | None, str | No
         case "auto":
             found = find_speculator(target)
             return found, None if found else "the checkpoint has no speculator beside it"
-    return find_checkpoint(wanted), None
+    return find_checkpoint(wanted, report=report), None
 
 
 def _model_id(name: str, folder: Path) -> str:

@@ -14,6 +14,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="LAGUNA_", frozen=True, extra="forbid")
 
     model: str | None = Field(None, description="Checkpoint: a folder or a hub id. Without it, the embedded pair.")
+    revision: str | None = Field(None, description="Branch, tag or commit of the checkpoint, where it is a hub id.")
     speculator: str = Field("auto", description="DFlash speculator: a folder, a hub id, 'auto' or 'none'.")
     attention_factor: Literal["derived", "config"] = Field(
         "derived", description="YaRN's scale of queries and keys: derived, or the file's own where it states one."

@@ -188,25 +188,11 @@ def test_a_folder_without_a_config_is_refused(tmp_path: Path) -> None:
         find_checkpoint(str(tmp_path))
 
 
-def test_a_hub_id_is_fetched(pair_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, list[str]]] = []
-
-    def snapshot(name: str, allow_patterns: list[str]) -> str:
-        asked.append((name, allow_patterns))
-        return str(pair_folder)
-
-    monkeypatch.setattr("models.checkpoint.snapshot_download", snapshot)
-    assert find_checkpoint("poolside/Laguna-XS-2.1") == pair_folder
-    assert asked == [("poolside/Laguna-XS-2.1", ["*.json", "*.jinja", "model*.safetensors"])]
-
-
-def test_a_hub_that_cannot_be_reached_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    def snapshot(name: str, allow_patterns: list[str]) -> str:
-        raise ConnectionError(f"cannot reach the hub for {name}")
-
-    monkeypatch.setattr("models.checkpoint.snapshot_download", snapshot)
-    with pytest.raises(CheckpointError, match="no checkpoint 'a/b' here or on the hub: cannot reach the hub for a/b"):
-        find_checkpoint("a/b")
+def test_a_folder_has_no_revisions(pair_folder: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"revision 'v2': only a hub id has revisions, and .* is a folder here"):
+        find_checkpoint(str(pair_folder), "v2")
+    with pytest.raises(CheckpointError, match="'laguna-tiny' is a folder here"):
+        find_checkpoint("laguna-tiny", "v2")
 
 
 def test_a_speculator_is_checked_before_its_weights_are_read(tmp_path: Path, target: Laguna) -> None:

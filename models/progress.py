@@ -1,0 +1,30 @@
+"""How far a checkpoint is on its way from the hub to the device."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+Phase = Literal["download", "load"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One step of the way: `done` of `total` bytes of `what` (a hub id, or a folder's name)."""
+
+    phase: Phase
+    what: str
+    done: int
+    total: int
+
+    @property
+    def fraction(self) -> float:
+        """0 to 1; 1 where there is nothing to do."""
+        return min(1.0, self.done / self.total) if self.total else 1.0
+
+
+Report = Callable[[Progress], None]
+"""Told of each step, on whichever thread takes it. What it raises ends the work: that is how a load is given up."""
+
+
+def unreported(_: Progress) -> None:
+    """Nobody wants to know."""
