@@ -25,7 +25,7 @@ from models.hub import fetch, is_hub_id
 from models.laguna import Laguna
 from models.loading import DEFAULTS, Loading, with_attention_factor
 from models.naming import named
-from models.packing import compressed, loader_settings
+from models.packing import compressed, loader_settings, read_packing
 from models.pairing import check_pair, read_speculator
 from models.progress import Report, unreported
 from models.scaled import DIVISOR, divisors, wrap
@@ -80,12 +80,6 @@ def find_checkpoint(name: str, revision: str | None = None, *, report: Report = 
     return _with_config(fetch(name, revision, report=report))
 
 
-def find_speculator(folder: Path) -> Path | None:
-    """The speculator that lies beside a target, in its folder `speculator`."""
-    beside = folder / "speculator"
-    return beside if (beside / "config.json").is_file() else None
-
-
 def run_dtype() -> mx.Dtype:
     """float32 on the CPU, where narrower kernels are wrong or missing; bfloat16 on a GPU, never float16."""
     return mx.float32 if mx.default_device() == mx.Device(mx.cpu) else mx.bfloat16
@@ -117,7 +111,7 @@ def open_target(folder: Path, loading: Loading = DEFAULTS) -> Laguna:
         ValueError: weights that are missing, too many or of other shapes.
     """
     config = with_attention_factor(TargetConfig.from_path(folder), loading.attention_factor)
-    raw = _with_packing(folder)
+    raw = read_packing(folder)
     container = compressed(raw)
 
     class Published(Laguna):
@@ -159,7 +153,7 @@ def open_speculator(folder: Path, target: Laguna) -> DFlashLaguna:
         def __init__(self, config: SpeculatorConfig) -> None:
             super().__init__(config, embed=target.embed, head=target.head)
 
-    return _opened(folder, Borrowing, read_speculator(folder), loader_settings(_with_packing(folder)))
+    return _opened(folder, Borrowing, read_speculator(folder), loader_settings(read_packing(folder)))
 
 
 def read_generation(folder: Path) -> Generation:
@@ -195,14 +189,6 @@ def _with_config(folder: Path) -> Path:
     if not (folder / "config.json").is_file():
         raise CheckpointError(f"{folder} is not a checkpoint: it has no config.json")
     return folder
-
-
-def _with_packing(folder: Path) -> dict[str, Any]:
-    """`config.json`, with the file beside it in which some programs say how the weights are packed."""
-    raw, beside = read_json(folder / "config.json"), folder / "hf_quant_config.json"
-    if beside.is_file():
-        raw.setdefault("quantization_config", {"quant_method": "modelopt"} | read_json(beside))
-    return raw
 
 
 def _opened(

@@ -7,8 +7,10 @@ Everything else is refused by its name.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
+from models.config import read_json
 from models.config_fields import ConfigError, Fields
 
 Format = Literal["pack-quantized", "nvfp4-pack-quantized", "float-quantized"]
@@ -87,6 +89,18 @@ def compressed(raw: Mapping[str, Any]) -> Compressed | None:
     ):
         fields.refuse("quant_method", "'compressed-tensors'; or use a checkpoint in MLX's own layout, or in bfloat16")
     return Compressed(schemes=_schemes(fields), ignore=_patterns(fields, "ignore"), rotated=_has_baked_rotation(fields))
+
+
+def read_packing(folder: Path) -> dict[str, Any]:
+    """`config.json`, with the file beside it in which some programs say how the weights are packed.
+
+    Raises:
+        ConfigError: a file that is missing or no JSON object.
+    """
+    raw, beside = read_json(folder / "config.json"), folder / "hf_quant_config.json"
+    if beside.is_file():
+        raw.setdefault("quantization_config", {"quant_method": "modelopt"} | read_json(beside))
+    return raw
 
 
 def loader_settings(raw: Mapping[str, Any]) -> dict[str, Any]:

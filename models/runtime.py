@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,18 @@ from models.checkpoint import (
     EMBEDDED,
     Generation,
     find_checkpoint,
-    find_speculator,
     load_speculator,
     load_target,
     read_generation,
 )
 from models.contract import Speculator, Target
 from models.decode.batch import Batch
+from models.dflash_laguna import DFlashLaguna
 from models.errors import CheckpointError
+from models.finding import Choice, choose, hub_name
+from models.laguna import Laguna
 from models.loading import DEFAULTS, Loading, attention_factor_warnings
 from models.pairing import is_speculator
-from models.progress import Report
 from models.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
@@ -35,6 +37,8 @@ class Runtime:
     speculator: Speculator | None
     speculation_off: str | None
     """Why there is no speculator; None when there is one."""
+    speculator_id: str | None
+    """Its name on the hub or its folder's; None when there is none."""
     tokenizer: Tokenizer
     context_length: int
     """Prompt and answer together, in tokens."""
@@ -57,7 +61,8 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
     Args:
         model: a folder, a hub id, or None for the pair that comes with the project.
         speculator: a folder or hub id; "none" for plain decoding; "auto" for the one in the checkpoint's folder
-            `speculator`, and plain decoding where there is none.
+            `speculator`, else in a folder beside it of the partner's name, else the one published for it, in the
+            target's precision; plain decoding where there is none to be had.
         loading: how, where there is a choice.
 
     Raises:
@@ -72,35 +77,42 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
         raise CheckpointError(f"{name} is a speculator: name its target with --model and this one with --speculator")
     generation = read_generation(folder)
     tokenizer = Tokenizer.load(folder, eos_ids=generation.eos_ids)
+    choice = choose(speculator, hub_name(name), folder, partial(find_checkpoint, report=loading.report))
     target = load_target(folder, loading=loading)
     if tokenizer.vocab_size > target.vocab_size:
         raise CheckpointError(f"{name}: {tokenizer.vocab_size} tokens, but the network knows only {target.vocab_size}")
-    drafts, why_none = _speculator_folder(folder, speculator, loading.report)
-    warnings = attention_factor_warnings(target.config)
-    for warning in warnings:
-        log.warning("%s", warning)
+    drafter, choice = _drafter(choice, target, loading)
     return Runtime(
         model_id=_model_id(name, folder),
         target=target,
-        speculator=None if drafts is None else load_speculator(drafts, target, loading=loading),
-        speculation_off=why_none,
+        speculator=drafter,
+        speculator_id=choice.name,
+        speculation_off=choice.why_none,
         tokenizer=tokenizer,
         context_length=target.config.max_position_embeddings,
         sampling_defaults=generation,
         default_chat_template_kwargs=generation.chat_template_kwargs or {},
-        warnings=warnings,
+        warnings=_said(*attention_factor_warnings(target.config), *choice.warnings),
     )
 
 
-def _speculator_folder(target: Path, wanted: str, report: Report) -> tuple[Path | None, str | None]:
-    """The speculator's folder, or the reason why there is none."""
-    match wanted:
-        case "none":
-            return None, "the server runs without a speculator"
-        case "auto":
-            found = find_speculator(target)
-            return found, None if found else "the checkpoint has no speculator beside it"
-    return find_checkpoint(wanted, report=report), None
+def _said(*warnings: str) -> tuple[str, ...]:
+    """The warnings, logged."""
+    for warning in warnings:
+        log.warning("%s", warning)
+    return warnings
+
+
+def _drafter(choice: Choice, target: Laguna, loading: Loading) -> tuple[DFlashLaguna | None, Choice]:
+    """The speculator, loaded; where nobody asked for it and its weights will not do, none, and the choice says why."""
+    if choice.folder is None:
+        return None, choice
+    try:
+        return load_speculator(choice.folder, target, loading=loading), choice
+    except CheckpointError as error:
+        if not choice.guessed:
+            raise
+        return None, choice.failed(error)
 
 
 def _model_id(name: str, folder: Path) -> str:

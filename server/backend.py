@@ -109,6 +109,16 @@ class Pair(Protocol):
         ...
 
     @property
+    def speculator_id(self) -> str | None:
+        """What the speculator is called; None when there is none."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is doubtful about the pair, a sentence each."""
+        ...
+
+    @property
     def sampling_defaults(self) -> SamplingDefaults:
         """The checkpoint's own."""
         ...

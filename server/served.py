@@ -27,6 +27,10 @@ class Model:
     template_kwargs: Mapping[str, Any]
     speculation_off: str | None
     """Why nothing can be drafted, or None."""
+    speculator: str | None
+    """What the speculator is called, or None."""
+    warnings: tuple[str, ...]
+    """What is doubtful about the pair."""
 
 
 def served(pair: Pair, settings: Settings) -> Model:
@@ -43,4 +47,6 @@ def served(pair: Pair, settings: Settings) -> Model:
         sampling=Sampling(defaults.temperature, defaults.top_k, defaults.top_p, defaults.min_p),
         template_kwargs=pair.default_chat_template_kwargs,
         speculation_off=pair.speculation_off,
+        speculator=pair.speculator_id,
+        warnings=pair.warnings,
     )

@@ -31,7 +31,12 @@ def card(model: Model) -> dict[str, Any]:
         "owned_by": "laguna-server",
         "context_length": model.context_length,
         "max_model_len": model.context_length,
-        "meta": {"n_ctx": model.context_length},
+        "meta": {
+            "n_ctx": model.context_length,
+            "speculator": model.speculator,
+            "speculation_off": model.speculation_off,
+            "warnings": list(model.warnings),
+        },
     }
 
 

@@ -18,7 +18,6 @@ from models.checkpoint import (
     cast_parameters,
     embedded_path,
     find_checkpoint,
-    find_speculator,
     load_speculator,
     load_target,
     read_generation,
@@ -28,6 +27,7 @@ from models.config_fields import ConfigError
 from models.contract import Row
 from models.dflash_laguna import DFlashLaguna
 from models.errors import CheckpointError, PairError
+from models.finding import find_speculator
 from models.laguna import Laguna
 from models.pairing import is_speculator
 from tests.models.closeness import assert_same

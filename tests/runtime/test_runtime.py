@@ -16,14 +16,14 @@ from tests.runtime.checkpoint_files import byte_level_bpe, write_json, write_tok
 
 VOCABULARY = byte_level_bpe().get_vocab(with_added_tokens=True)
 WIDTH = 384
+SIZES = {"vocab_size": WIDTH, "draft_vocab_size": WIDTH}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random pair with the made-up tokenizer, in a folder of the checkpoint's name."""
     folder = tmp_path_factory.mktemp("models") / "Laguna-Random"
-    sizes = {"vocab_size": WIDTH, "draft_vocab_size": WIDTH}
-    write_pair(folder, speculator=sizes, max_position_embeddings=640, vocab_size=WIDTH)
+    write_pair(folder, speculator=SIZES, max_position_embeddings=640, vocab_size=WIDTH)
     return write_tokenizer(folder)
 
 
@@ -101,7 +101,27 @@ def test_without_a_speculator_beside_it_the_reason_is_told(tmp_path: Path) -> No
     (tmp_path / "speculator" / "config.json").unlink()
     runtime = load_runtime(str(tmp_path))
     assert runtime.speculator is None
-    assert runtime.speculation_off == "the checkpoint has no speculator beside it"
+    assert runtime.speculator_id is None
+    assert (runtime.speculation_off or "").startswith("the checkpoint has no speculator beside it")
+
+
+def test_the_published_partner_is_taken_by_itself_and_an_unusable_one_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    target, drafts = write_pair(tmp_path / "target", vocab_size=WIDTH, speculator=SIZES)
+    write_tokenizer(target)
+    folders = {"poolside/Laguna-S-2.1-INT4": target, "poolside/Laguna-S-2.1-DFlash-INT4": tmp_path / "drafts"}
+    drafts.rename(tmp_path / "drafts")
+    monkeypatch.setattr("models.runtime.find_checkpoint", lambda name, *_, **__: folders[name])
+    runtime = load_runtime("poolside/Laguna-S-2.1-INT4")
+    assert runtime.speculator is not None
+    assert (runtime.speculator_id, runtime.speculation_off) == ("poolside/Laguna-S-2.1-DFlash-INT4", None)
+    assert runtime.warnings == ()
+    (tmp_path / "drafts" / "model.safetensors").write_bytes(b"")
+    runtime = load_runtime("poolside/Laguna-S-2.1-INT4")
+    assert runtime.speculator is None
+    assert runtime.speculation_off == "its speculator poolside/Laguna-S-2.1-DFlash-INT4 cannot be used"
+    assert [warning in caplog.text for warning in runtime.warnings] == [True]
 
 
 def test_a_speculator_of_another_target_is_refused(tmp_path: Path, folder: Path) -> None:

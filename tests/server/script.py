@@ -98,6 +98,8 @@ class ScriptPair:
     model_id: str = "poolside/Laguna-Script"
     context_length: int = 4096
     speculation_off: str | None = None
+    speculator_id: str | None = None
+    warnings: tuple[str, ...] = ()
     default_chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     gate: threading.Event = field(default_factory=threading.Event)
     """Rounds wait for it; set from the start."""

@@ -130,3 +130,15 @@ def test_the_model_list_knows_all_names_of_the_model() -> None:
         assert (listed.model_extra or {})["context_length"] == 4096
         assert served.http.get("/models").json() == served.http.get("/v1/models").json()
         assert served.http.post("/chat/completions", json={"messages": HI}).status_code == 200
+
+
+def test_the_model_list_tells_what_drafts_and_what_is_doubtful_about_the_pair() -> None:
+    pair = ScriptPair(says("x"), speculator_id="poolside/Laguna-Script-DFlash-INT4", warnings=("Trained for INT4.",))
+    with stand(pair) as served:
+        meta = served.http.get("/v1/models").json()["data"][0]["meta"]
+    assert meta == {
+        "n_ctx": 4096,
+        "speculator": "poolside/Laguna-Script-DFlash-INT4",
+        "speculation_off": None,
+        "warnings": ["Trained for INT4."],
+    }
