@@ -127,6 +127,7 @@ def write_both(
     *,
     extra: Mapping[str, Stored] | None = None,
     prefix: str = "",
+    renamed: Callable[[dict[str, Stored]], dict[str, Stored]] = dict,
     **overrides: object,
 ) -> Written:
     """Write a target twice.
@@ -137,6 +138,7 @@ def write_both(
         settings: fields of `config.json` beside the network's.
         extra: tensors that only the packed file has.
         prefix: before every name of the packed file.
+        renamed: what the packed file makes of its tensors at last.
         overrides: fields that replace those of `WIDE`.
     """
     config, rng = WIDE | overrides, np.random.default_rng(5)
@@ -154,7 +156,7 @@ def write_both(
             packed |= {f"{module}.{suffix}": tensor for suffix, tensor in stored.items()}
             plain[name] = ("F32", value.astype(np.float32))
     written = Written(folder / "packed", folder / "plain")
-    write(written.packed, config | dict(settings), {prefix + name: tensor for name, tensor in packed.items()})
+    write(written.packed, config | dict(settings), {prefix + name: tensor for name, tensor in renamed(packed).items()})
     write(written.plain, config, plain)
     return written
 
