@@ -28,6 +28,7 @@ from models.naming import named
 from models.packing import compressed, loader_settings, read_packing
 from models.pairing import check_pair, read_speculator
 from models.progress import Report, unreported
+from models.quantising import quantise
 from models.scaled import DIVISOR, divisors, wrap
 from models.shards import check_files
 
@@ -35,6 +36,9 @@ Network = TypeVar("Network", bound=nn.Module)
 
 EMBEDDED = "laguna-tiny"
 """The name of the pair that comes with the package."""
+
+SPECULATOR = "speculator config"
+"""What errors call its `config.json`."""
 
 _EXACT = ("e_score_correction_bias", DIVISOR)
 """Tensors with these endings are float32 at any run dtype: a choice between experts, a scale of a whole tensor."""
@@ -137,6 +141,9 @@ def load_speculator(
     check_pair(target.config, read_speculator(folder))
     with _refusals(folder):
         model = open_speculator(folder, target)
+        if loading.speculator_bits is not None:
+            cast_parameters(model, dtype or run_dtype())
+            quantise(model, loading.speculator_bits)
         settle(model, dtype or run_dtype())
     return model
 
@@ -148,12 +155,20 @@ def open_speculator(folder: Path, target: Laguna) -> DFlashLaguna:
         ConfigError: a field of the configuration that will not do.
         ValueError: weights that are missing, too many or of other shapes.
     """
+    raw = read_packing(folder)
+    container = compressed(raw, SPECULATOR)
 
     class Borrowing(DFlashLaguna):
         def __init__(self, config: SpeculatorConfig) -> None:
             super().__init__(config, embed=target.embed, head=target.head)
 
-    return _opened(folder, Borrowing, read_speculator(folder), loader_settings(read_packing(folder)))
+        def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
+            weights = divisors(without_unread(weights))
+            if container is not None:
+                weights = relaid(weights, container, widths(self) | self.fused_widths())
+            return wrap(self, super().sanitize(weights))
+
+    return _opened(folder, Borrowing, read_speculator(folder), loader_settings(raw, SPECULATOR))
 
 
 def read_generation(folder: Path) -> Generation:

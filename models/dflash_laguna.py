@@ -200,17 +200,26 @@ class DFlashLaguna(nn.Module):
             "Load it beside its target and use fuse, absorb and draft_block"
         )
 
+    def fused_widths(self) -> dict[str, int]:
+        """Inputs of the projections that published files hold in one piece, by their path there."""
+        return {f"layers.{index}.self_attn.qkv_proj": a.hidden_size for index, a in enumerate(self.config.attention)}
+
     def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
-        """Published tensor names to this network's: a fused `qkv_proj` becomes three; split ones pass as they are."""
+        """Published tensor names to this network's: a fused `qkv_proj` becomes three; split ones pass as they are.
+
+        Rows are cut, packed or not; a scale of the whole matrix goes to each part.
+        """
         weights = dict(weights)
         for index, attention in enumerate(self.config.attention):
             prefix = f"layers.{index}.self_attn"
             queries, keys = attention.heads * attention.head_dim, attention.kv_heads * attention.head_dim
-            for suffix in ("weight", "scales", "biases"):
+            for suffix in ("weight", "scales", "biases", "divisor"):
                 fused = weights.pop(f"{prefix}.qkv_proj.{suffix}", None)
                 if fused is None:
                     continue
-                parts = mx.split(fused, [queries, queries + keys], axis=0)
+                one_each = suffix == "divisor"
+                cuts = [1, 2] if one_each else [queries, queries + keys]
+                parts = mx.split(mx.broadcast_to(fused, (3,)) if one_each else fused, cuts, axis=0)
                 for name, part in zip(("q_proj", "k_proj", "v_proj"), parts, strict=True):
                     weights[f"{prefix}.{name}.{suffix}"] = part
         return weights

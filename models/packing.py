@@ -69,13 +69,13 @@ def matches(pattern: str, module: str) -> bool:
     return pattern in ("Linear", module) or module.endswith(f".{pattern}")
 
 
-def compressed(raw: Mapping[str, Any]) -> Compressed | None:
-    """Read a parsed `config.json`; None where the weights are plain or in MLX's own packing.
+def compressed(raw: Mapping[str, Any], owner: str = "target config") -> Compressed | None:
+    """Read a parsed `config.json`, called `owner`; None where the weights are plain or in MLX's own packing.
 
     Raises:
         ConfigError: a container, format or kind of packing that does not load, by name.
     """
-    top = Fields("target config", raw)
+    top = Fields(owner, raw)
     if top.get("quantization") is not None:
         return None
     # compressed-tensors wrote its settings under the second name before transformers agreed on the first.
@@ -103,7 +103,7 @@ def read_packing(folder: Path) -> dict[str, Any]:
     return raw
 
 
-def loader_settings(raw: Mapping[str, Any]) -> dict[str, Any]:
+def loader_settings(raw: Mapping[str, Any], owner: str = "target config") -> dict[str, Any]:
     """What to add to the configuration so that mlx-lm's loader packs layers at all, where it has no `quantization`.
 
     The loader reads each layer's kind off its shapes; the numbers given here are a default that none uses.
@@ -111,7 +111,7 @@ def loader_settings(raw: Mapping[str, Any]) -> dict[str, Any]:
     stated = raw.get("quantization_config")
     if raw.get("quantization") is not None or (stated is None and raw.get("compression_config") is None):
         return {}
-    if stated is not None and _is_mlx(Fields("target config: quantization_config", stated)):
+    if stated is not None and _is_mlx(Fields(f"{owner}: quantization_config", stated)):
         return {"quantization": dict(stated)}
     return {"quantization": {"group_size": 64, "bits": 4, "mode": "affine"}}
 

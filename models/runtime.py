@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from models.finding import Choice, choose, hub_name
 from models.laguna import Laguna
 from models.loading import DEFAULTS, Loading, attention_factor_warnings
 from models.pairing import is_speculator
+from models.quantising import quantising_warnings
 from models.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
@@ -108,11 +109,13 @@ def _drafter(choice: Choice, target: Laguna, loading: Loading) -> tuple[DFlashLa
     if choice.folder is None:
         return None, choice
     try:
-        return load_speculator(choice.folder, target, loading=loading), choice
+        drafter = load_speculator(choice.folder, target, loading=loading)
     except CheckpointError as error:
         if not choice.guessed:
             raise
         return None, choice.failed(error)
+    doubts = quantising_warnings(drafter, loading.speculator_bits)
+    return drafter, replace(choice, warnings=choice.warnings + doubts)
 
 
 def _model_id(name: str, folder: Path) -> str:

@@ -41,7 +41,11 @@ def serve_forever(settings: Settings) -> int:
 
 def loading(settings: Settings) -> Loading:
     """The choices in the settings that a checkpoint is loaded with."""
-    return Loading(attention_factor=settings.attention_factor, revision=settings.revision)
+    return Loading(
+        attention_factor=settings.attention_factor,
+        speculator_bits=4 if settings.quantize_speculator == "4" else None,
+        revision=settings.revision,
+    )
 
 
 def run(settings: Settings, load: Callable[[], Pair]) -> int:

@@ -19,6 +19,10 @@ class Settings(BaseSettings):
     attention_factor: Literal["derived", "config"] = Field(
         "derived", description="YaRN's scale of queries and keys: derived, or the file's own where it states one."
     )
+    quantize_speculator: Literal["off", "4"] = Field(
+        "off",
+        description="Bits to which the speculator's linear layers are quantised as they load; 'off': none.",
+    )
     speculation: Literal["auto", "always", "off"] = Field(
         "auto", description="How eagerly to draft, for requests that do not say."
     )

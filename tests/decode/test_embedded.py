@@ -4,6 +4,7 @@ import pytest
 
 from models.decode.batch import Batch
 from models.decode.session import Request, Sampling
+from models.loading import Loading
 from models.runtime import Runtime, load_runtime
 from models.tiny.recipe.chats import held_out
 from models.tiny.recipe.score import turns_of
@@ -48,3 +49,15 @@ def test_a_trained_speculator_is_mostly_right(runtime: Runtime) -> None:
         for column in zip(*((session.stats.rounds, session.stats.accepted) for session in sessions), strict=True)
     )
     assert accepted > 2 * rounds
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS[:2])
+def test_a_speculator_quantised_as_it_loads_changes_no_text(runtime: Runtime, sampling: Sampling) -> None:
+    small = load_runtime(loading=Loading(speculator_bits=4))
+    assert small.warnings == ()
+    alone, batch = Batch(runtime.target, None), small.batch()
+    wanted = [alone.add(request) for request in requests(runtime, sampling)]
+    sessions = [batch.add(request) for request in requests(small, sampling)]
+    plain, got = run_all(alone), run_all(batch)
+    assert [text(got[session]) for session in sessions] == [text(plain[session]) for session in wanted]
+    assert sum(session.stats.accepted for session in sessions) > 0
