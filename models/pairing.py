@@ -7,6 +7,9 @@ from typing import Any
 from models.config import SPECULATOR_ARCHITECTURE, SpeculatorConfig, TargetConfig, read_json
 from models.errors import PairError, SpeculatorKindError
 
+MASK = "〈|MASK|〉"
+"""The token of Laguna's vocabulary that a block is filled up with."""
+
 _OTHER_KIND = ("speculators_config", "speculators_model_type", "transformer_layer_config")
 """Fields of the format in which XS.2's speculator was published."""
 
@@ -48,6 +51,17 @@ def check_pair(target: TargetConfig, speculator: SpeculatorConfig) -> None:
             f"this speculator is for another target: {'; '.join(misfits)}. Give the speculator that was published "
             "for this target, or --speculator none"
         )
+
+
+def mask_warnings(speculator: SpeculatorConfig, mask_id: int | None) -> tuple[str, ...]:
+    """Whether the token that stands for drafts to come is the mask of the target's vocabulary, where that has one."""
+    if mask_id in (None, speculator.mask_token_id):
+        return ()
+    told = (
+        f"The speculator's mask_token_id is {speculator.mask_token_id}, but {MASK} is token {mask_id} of the target's "
+        "vocabulary: few drafts may be accepted, and no text changes. Check its config.json."
+    )
+    return (told,)
 
 
 def _misfits(target: TargetConfig, speculator: SpeculatorConfig) -> Iterator[str]:

@@ -22,7 +22,7 @@ from models.errors import CheckpointError
 from models.finding import Choice, choose, hub_name
 from models.laguna import Laguna
 from models.loading import DEFAULTS, Loading, attention_factor_warnings
-from models.pairing import is_speculator
+from models.pairing import MASK, is_speculator, mask_warnings
 from models.quantising import quantising_warnings
 from models.tokenizer import Tokenizer
 
@@ -82,7 +82,7 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
     target = load_target(folder, loading=loading)
     if tokenizer.vocab_size > target.vocab_size:
         raise CheckpointError(f"{name}: {tokenizer.vocab_size} tokens, but the network knows only {target.vocab_size}")
-    drafter, choice = _drafter(choice, target, loading)
+    drafter, choice = _drafter(choice, target, tokenizer, loading)
     return Runtime(
         model_id=_model_id(name, folder),
         target=target,
@@ -104,7 +104,9 @@ def _said(*warnings: str) -> tuple[str, ...]:
     return warnings
 
 
-def _drafter(choice: Choice, target: Laguna, loading: Loading) -> tuple[DFlashLaguna | None, Choice]:
+def _drafter(
+    choice: Choice, target: Laguna, tokenizer: Tokenizer, loading: Loading
+) -> tuple[DFlashLaguna | None, Choice]:
     """The speculator, loaded; where nobody asked for it and its weights will not do, none, and the choice says why."""
     if choice.folder is None:
         return None, choice
@@ -114,8 +116,9 @@ def _drafter(choice: Choice, target: Laguna, loading: Loading) -> tuple[DFlashLa
         if not choice.guessed:
             raise
         return None, choice.failed(error)
-    doubts = quantising_warnings(drafter, loading.speculator_bits)
-    return drafter, replace(choice, warnings=choice.warnings + doubts)
+    mask = mask_warnings(drafter.config, tokenizer.token_id(MASK))
+    packing = quantising_warnings(drafter, loading.speculator_bits)
+    return drafter, replace(choice, warnings=choice.warnings + mask + packing)
 
 
 def _model_id(name: str, folder: Path) -> str:

@@ -123,6 +123,10 @@ class Tokenizer:
         # Unlike `encode`, this lets other threads run meanwhile; a long prompt would stop them all for seconds.
         return self._encoder.encode_batch_fast([whole], add_special_tokens=False)[0].ids
 
+    def token_id(self, text: str) -> int | None:
+        """The id of the token that is written exactly so; None where there is none."""
+        return self._encoder.token_to_id(text)
+
     def decoder(self) -> TextDecoder:
         """A fresh decoder for one answer; added tokens such as `<tool_call>` come out as their literal text."""
         return TextDecoder(self._bytes_of)

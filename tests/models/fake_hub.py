@@ -7,7 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha1
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+import pytest
+from huggingface_hub import constants
 
 
 def commit_of(revision: str) -> str:
@@ -139,3 +143,17 @@ def serving() -> Generator[Hub]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def reached(monkeypatch: pytest.MonkeyPatch, cache: Path) -> Generator[Hub]:
+    """A running server that huggingface_hub takes for the hub, and an empty cache."""
+    with serving() as hub:
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+        monkeypatch.setattr(
+            constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.url + "/{repo_id}/resolve/{revision}/{filename}"
+        )
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+        monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 10_000)
+        yield hub

@@ -25,7 +25,7 @@ from models.hub import (
 )
 from models.progress import Progress
 from models.shards import DamagedFile
-from tests.models.fake_hub import Hub, Repository, commit_of, serving
+from tests.models.fake_hub import Hub, Repository, commit_of, reached
 
 REPO = "someone/Laguna-small"
 SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
@@ -49,14 +49,7 @@ def checkpoint() -> dict[str, bytes]:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
-    with serving() as hub:
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
-        monkeypatch.setattr(
-            constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.url + "/{repo_id}/resolve/{revision}/{filename}"
-        )
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 10_000)
+    with reached(monkeypatch, tmp_path / "cache") as hub:
         hub.repositories[REPO] = Repository({"main": checkpoint()})
         yield hub
 

@@ -116,12 +116,16 @@ def test_the_published_partner_is_taken_by_itself_and_an_unusable_one_is_done_wi
     runtime = load_runtime("poolside/Laguna-S-2.1-INT4")
     assert runtime.speculator is not None
     assert (runtime.speculator_id, runtime.speculation_off) == ("poolside/Laguna-S-2.1-DFlash-INT4", None)
-    assert runtime.warnings == ()
     (tmp_path / "drafts" / "model.safetensors").write_bytes(b"")
     runtime = load_runtime("poolside/Laguna-S-2.1-INT4")
     assert runtime.speculator is None
     assert runtime.speculation_off == "its speculator poolside/Laguna-S-2.1-DFlash-INT4 cannot be used"
     assert [warning in caplog.text for warning in runtime.warnings] == [True]
+
+
+def test_a_mask_that_is_another_token_of_the_vocabulary_is_told(runtime: Runtime) -> None:
+    (warning,) = runtime.warnings
+    assert f"mask_token_id is 12, but 〈|MASK|〉 is token {VOCABULARY['〈|MASK|〉']}" in warning
 
 
 def test_a_speculator_of_another_target_is_refused(tmp_path: Path, folder: Path) -> None:
