@@ -21,7 +21,7 @@ from models.config import SpeculatorConfig, TargetConfig, read_json
 from models.config_fields import ConfigError, Fields
 from models.dflash_laguna import DFlashLaguna
 from models.errors import CheckpointError
-from models.hub import fetch, is_hub_id
+from models.hub import cached, fetch, is_hub_id
 from models.laguna import Laguna
 from models.loading import DEFAULTS, Loading, with_attention_factor
 from models.naming import named
@@ -73,15 +73,36 @@ def find_checkpoint(name: str, revision: str | None = None, *, report: Report = 
         CheckpointError: none of these, or a revision of what has none; `models.hub.fetch` names the hub's reasons.
         DamagedFile: a file of it is missing, cut short or no JSON.
     """
+    path = _folder(name, revision)
+    if path is not None:
+        check_files(_with_config(path))
+        return path
+    return _with_config(fetch(name, revision, report=report))
+
+
+def locate_checkpoint(name: str, revision: str | None = None) -> Path:
+    """The folder of a checkpoint as `find_checkpoint` knows it, whole or not, without fetching anything.
+
+    Raises:
+        CheckpointError: it is not on this machine.
+    """
+    return _with_config(_folder(name, revision) or cached(name, revision))
+
+
+def _folder(name: str, revision: str | None) -> Path | None:
+    """A folder that is there; None for a hub id.
+
+    Raises:
+        CheckpointError: neither, or a revision of a folder.
+    """
     path = embedded_path() if name == EMBEDDED else Path(name).expanduser()
     if path.exists():
         if revision is not None:
             raise CheckpointError(f"revision {revision!r}: only a hub id has revisions, and {name!r} is a folder here")
-        check_files(_with_config(path))
         return path
     if not is_hub_id(name):
         raise CheckpointError(f"no checkpoint {name!r}: give {EMBEDDED!r}, an existing folder, or a hub id owner/name")
-    return _with_config(fetch(name, revision, report=report))
+    return None
 
 
 def run_dtype() -> mx.Dtype:

@@ -131,6 +131,22 @@ def fetch(repo: str, revision: str | None = None, *, report: Report = unreported
     return folder
 
 
+def cached(repo: str, revision: str | None = None) -> Path:
+    """The folder of a checkpoint in the cache; nothing is fetched, and the hub is not asked.
+
+    Raises:
+        NotCached: it is not there, or not all of it.
+        MissingRepository: no name of a repository.
+    """
+    try:
+        return Path(snapshot_download(repo, revision=revision, allow_patterns=list(PATTERNS), local_files_only=True))
+    except HFValidationError as error:
+        raise MissingRepository(f"{repo!r} is no name of a repository: {error}") from error
+    except LocalEntryNotFoundError as error:
+        what = _what_lacks(repo, revision, error)
+        raise NotCached(f"{_spelled(repo, revision)}: the cache in {constants.HF_HUB_CACHE} {what}") from error
+
+
 def _plan(repo: str, revision: str | None) -> Plan | None:
     """What would be fetched; None where the hub cannot be asked or says no (the download itself tells why)."""
     try:
@@ -196,7 +212,7 @@ def _counting(repo: str, total: int, report: Report) -> type[tqdm]:
 @contextmanager
 def _named(repo: str, revision: str | None) -> Generator[None]:
     """Give what huggingface_hub raises a name of ours, with the facts and what to do."""
-    at = f"{repo} at revision {revision}" if revision else repo
+    at = _spelled(repo, revision)
     try:
         yield
     except GatedRepoError as error:
@@ -230,6 +246,10 @@ def _named(repo: str, revision: str | None) -> Generator[None]:
         ) from error
 
 
+def _spelled(repo: str, revision: str | None) -> str:
+    return f"{repo} at revision {revision}" if revision else repo
+
+
 def _refused(repo: str, error: BaseException | None) -> HubError | None:
     """The hub's answer, where it says that this account may not read."""
     if not isinstance(error, HfHubHTTPError) or error.response.status_code not in (401, 403):
@@ -250,12 +270,16 @@ def _not_had(at: str, repo: str, revision: str | None, error: LocalEntryNotFound
             why = _answered(answer)
         case cause:
             why = "the hub cannot be reached" + (f" ({type(cause).__name__})" if cause else "")
-    lacking = _lacking(repo, revision, error.snapshot_path) if isinstance(error, IncompleteSnapshotError) else []
-    what = f"lacks {', '.join(lacking)} of it" if lacking else "does not hold it"
+    what = _what_lacks(repo, revision, error)
     return _refused(repo, error.__cause__) or NotCached(
         f"{at}: {why}, and the cache {what}. Start once with a network (or `hf download {repo}`), or copy the files "
         "here and name their folder"
     )
+
+
+def _what_lacks(repo: str, revision: str | None, error: LocalEntryNotFoundError) -> str:
+    lacking = _lacking(repo, revision, error.snapshot_path) if isinstance(error, IncompleteSnapshotError) else []
+    return f"lacks {', '.join(lacking)} of it" if lacking else "does not hold it"
 
 
 def _lacking(repo: str, revision: str | None, snapshot: str) -> list[str]:

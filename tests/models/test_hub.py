@@ -11,7 +11,7 @@ import pytest
 from huggingface_hub import constants
 from safetensors.numpy import save
 
-from models.checkpoint import find_checkpoint
+from models.checkpoint import find_checkpoint, locate_checkpoint
 from models.errors import CheckpointError
 from models.hub import (
     ClosedRepository,
@@ -20,6 +20,7 @@ from models.hub import (
     MissingRepository,
     MissingRevision,
     NotCached,
+    cached,
     fetch,
     is_hub_id,
 )
@@ -174,6 +175,20 @@ def test_a_hub_that_cannot_be_reached_is_no_obstacle_for_a_whole_snapshot(hub: H
             NotCached, match=rf"{REPO}: the hub cannot be reached \(ConnectError\), and the cache does not"
         ):
             fetch(REPO)
+
+
+def test_what_the_cache_holds_is_told_without_asking_the_hub(hub: Hub) -> None:
+    with pytest.raises(NotCached, match=rf"^{REPO} at revision main: the cache in .* does not hold it$"):
+        cached(REPO, "main")
+    with pytest.raises(MissingRepository, match="is no name of a repository"):
+        cached("someone/-")
+    folder = fetch(REPO)
+    hub.asked.clear()
+    assert cached(REPO) == locate_checkpoint(REPO) == folder
+    (folder / SHARDS[1]).unlink()
+    with pytest.raises(NotCached, match=rf"lacks {SHARDS[1]} of it"):
+        cached(REPO)
+    assert hub.asked == []
 
 
 def test_room_on_the_disk_is_checked_before_the_first_byte(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
