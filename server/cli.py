@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pydantic.fields import FieldInfo
+
+    from server.settings import Settings
 
 
 class ServeCommand(click.Command):
@@ -42,16 +46,48 @@ def serve(**given: str | None) -> None:
 
     Every option can be set in the environment too, as LAGUNA_<NAME>; the command line wins.
     """
+    settings = _settings(given)
+
+    from server.serving import serve_forever
+
+    raise SystemExit(serve_forever(settings))
+
+
+@main.command()
+@click.argument("model", required=False)
+@click.argument("speculator", required=False)
+@click.option("--json", is_flag=True, help="Print one JSON object.")
+@click.option("--exactness", is_flag=True, help="Load the pair and compare blocks of every width with single steps.")
+@click.option(
+    "--tokens",
+    type=click.IntRange(1, 4096),
+    default=64,
+    show_default=True,
+    help="Positions a prompt, with --exactness.",
+)
+def doctor(model: str | None, speculator: str | None, json: bool, exactness: bool, tokens: int) -> None:
+    """Check a checkpoint, its speculator and this machine, and say what to do.
+
+    MODEL and SPECULATOR are what `serve` takes; without them, what LAGUNA_MODEL and LAGUNA_SPECULATOR say, else the
+    embedded pair. No weights are read, except with --exactness.
+
+    The exit status is 0 when nothing fails (warnings included), 1 when something does, 2 for a wrong option.
+    """
+    settings = _settings({"model": model, "speculator": speculator})
+
+    from server.doctor.command import run
+
+    raise SystemExit(run(settings, tokens=tokens if exactness else None, json=json))
+
+
+def _settings(given: Mapping[str, str | None]) -> Settings:
+    """What was given, over the environment, over the defaults."""
     from pydantic import ValidationError
 
     from server.settings import Settings
 
     try:
-        settings = Settings.model_validate({name: value for name, value in given.items() if value is not None})
+        return Settings.model_validate({name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise click.UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-
-    from server.serving import serve_forever
-
-    raise SystemExit(serve_forever(settings))

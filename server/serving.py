@@ -9,11 +9,12 @@ from functools import partial
 
 import uvicorn
 
-from models.loading import Loading
 from models.runtime import load_runtime
+from server.address import try_address
 from server.app import create_app
 from server.backend import Pair
 from server.engine import Engine
+from server.loading import loading
 from server.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -39,21 +40,12 @@ def serve_forever(settings: Settings) -> int:
     return run(settings, partial(load_runtime, settings.model, settings.speculator, loading(settings)))
 
 
-def loading(settings: Settings) -> Loading:
-    """The choices in the settings that a checkpoint is loaded with."""
-    return Loading(
-        attention_factor=settings.attention_factor,
-        speculator_bits=4 if settings.quantize_speculator == "4" else None,
-        revision=settings.revision,
-    )
-
-
 def run(settings: Settings, load: Callable[[], Pair]) -> int:
     """Serve until a signal comes. The exit status is 1 when the model could not be loaded or the port not be had."""
     logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s:     %(name)s: %(message)s")
     # uvicorn finds out only after the model began to load, and waits for that.
     try:
-        _try_address(settings.host, settings.port)
+        try_address(settings.host, settings.port)
     except OSError as error:
         log.error("cannot listen on %s, port %d: %s", settings.host, settings.port, error)
         return 1
@@ -78,9 +70,3 @@ def run(settings: Settings, load: Callable[[], Pair]) -> int:
     with suppress(KeyboardInterrupt):
         server.run()
     return 1 if failed or not server.started else 0
-
-
-def _try_address(host: str, port: int) -> None:
-    """Raises OSError where nobody could listen."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    socket.create_server((host, port), family=family).close()

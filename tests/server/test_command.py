@@ -19,7 +19,7 @@ from server.settings import Settings
 from tests.server.stand import asked, wait_until
 from tests.server.wire import events, refused
 
-HEAVY = ("mlx", "mlx_lm", "fastapi", "transformers", "models")
+HEAVY = ("mlx", "mlx_lm", "fastapi", "transformers", "models", "rich")
 
 
 def loaded_by(*arguments: str) -> set[str]:
@@ -36,6 +36,7 @@ def loaded_by(*arguments: str) -> set[str]:
 def test_help_imports_nothing_heavy() -> None:
     assert loaded_by("--help") == set()
     assert loaded_by("serve", "--help") == {"pydantic_settings"}
+    assert loaded_by("doctor", "--help") == set()
 
 
 def test_every_setting_is_a_flag_with_its_default() -> None:

@@ -1,0 +1,72 @@
+"""One examination: facts gathered, each where it can be had, and the findings they add up to."""
+
+from functools import partial
+from pathlib import Path
+
+from models.checkpoint import EMBEDDED, locate_checkpoint
+from models.config import SpeculatorConfig, TargetConfig
+from models.device import on_own_thread
+from models.errors import CheckpointError
+from models.finding import Choice, choose, hub_name
+from models.loading import with_attention_factor
+from models.outline import outline
+from models.pairing import is_speculator, read_speculator
+from models.shards import DamagedFile, damaged
+from server.doctor import machine, text
+from server.doctor.finding import Finding, Unread, known
+from server.doctor.pair import SpeculatorFacts, TargetFacts, speculator_findings, target_findings
+from server.doctor.weights import weight_findings
+from server.settings import Settings
+
+READ = frozenset({"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"})
+"""Files that other findings tell of."""
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """Look at what the settings would serve; no tensor is read, and nothing that is wrong with a file ends it."""
+    target = _target(settings)
+    findings = target_findings(target)
+    if isinstance(target.folder, Path):
+        speculator = _speculator(settings.speculator, target.name, target.folder)
+        findings += speculator_findings(speculator, target)
+        findings += _contents(target.folder, target, speculator)
+    around = machine.gather(settings.host, settings.port)
+    return [*findings, *machine.machine_findings(around, fetching=isinstance(target.folder, Unread))]
+
+
+def _target(settings: Settings) -> TargetFacts:
+    name = EMBEDDED if settings.model is None else settings.model
+    folder = known(partial(locate_checkpoint, name, settings.revision))
+    if isinstance(folder, Unread):
+        return TargetFacts(name, folder, (), folder)
+    return TargetFacts(name, folder, _damage(folder), known(lambda: _target_config(folder, settings)))
+
+
+def _target_config(folder: Path, settings: Settings) -> TargetConfig:
+    if is_speculator(folder):
+        raise CheckpointError(f"{folder} holds a speculator: name its target first, and this one after it")
+    return with_attention_factor(TargetConfig.from_path(folder), settings.attention_factor)
+
+
+def _damage(folder: Path) -> tuple[DamagedFile, ...]:
+    found = known(lambda: tuple(found for found in damaged(folder) if found.file.name not in READ))
+    return (DamagedFile(folder, found.why),) if isinstance(found, Unread) else found
+
+
+def _speculator(asked: str, target: str, folder: Path) -> SpeculatorFacts:
+    choice = known(partial(choose, asked, hub_name(target), folder, locate_checkpoint))
+    if not isinstance(choice, Choice) or choice.folder is None:
+        return SpeculatorFacts(asked, choice, (), None)
+    return SpeculatorFacts(asked, choice, _damage(choice.folder), known(partial(read_speculator, choice.folder)))
+
+
+def _contents(folder: Path, target: TargetFacts, speculator: SpeculatorFacts) -> list[Finding]:
+    """Weights and text of a target that was found."""
+    findings: list[Finding] = []
+    if isinstance(target.config, TargetConfig) and not target.damage:
+        drafts = None
+        if isinstance(speculator.config, SpeculatorConfig) and isinstance(speculator.choice, Choice):
+            drafts = speculator.choice.folder
+        findings += weight_findings(known(lambda: on_own_thread(partial(outline, folder, drafts))))
+    network = target.config.vocab_size if isinstance(target.config, TargetConfig) else None
+    return [*findings, *text.text_findings(known(partial(text.gather, folder)), network)]

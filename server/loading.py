@@ -1,0 +1,13 @@
+"""How the settings want a pair to be loaded."""
+
+from models.loading import Loading
+from server.settings import Settings
+
+
+def loading(settings: Settings) -> Loading:
+    """The choices in the settings that a checkpoint is loaded with."""
+    return Loading(
+        attention_factor=settings.attention_factor,
+        speculator_bits=4 if settings.quantize_speculator == "4" else None,
+        revision=settings.revision,
+    )
