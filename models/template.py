@@ -52,20 +52,14 @@ class _Generation(Extension):
 class ChatTemplate:
     """A compiled template and the special tokens it may name, such as `bos_token`."""
 
-    def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
-        """Compile `source`.
+    def __init__(self, source: str, special_tokens: Mapping[str, str], *, with_tools: str | None = None) -> None:
+        """Compile `source`, and `with_tools` where requests with tools have a template of their own.
 
         Raises:
             TemplateError: it is not Jinja, or it includes a file that is not there.
         """
-        environment = _environment()
-        try:
-            included = sorted(str(name) for name in meta.find_referenced_templates(environment.parse(source)))
-            self._template = environment.from_string(source, globals=_globals())
-        except jinja2.TemplateError as error:
-            raise TemplateError(f"the chat template does not compile: {error}") from error
-        if included:
-            raise TemplateError(f"the chat template includes {', '.join(included)}, which the checkpoint does not hold")
+        self._template = _compiled(source)
+        self._with_tools = self._template if with_tools is None else _compiled(with_tools)
         self._special_tokens = dict(special_tokens)
 
     @classmethod
@@ -88,9 +82,10 @@ class ChatTemplate:
             case str(source):
                 return cls(source, special_tokens)
             case list(entries):
-                for entry in entries:
-                    if entry["name"] == "default":
-                        return cls(entry["template"], special_tokens)
+                named = _by_name(entries)
+                if "default" not in named:
+                    raise TemplateError(f"of the chat templates {sorted(named)} in {folder}, none is called 'default'")
+                return cls(named["default"], special_tokens, with_tools=named.get("tool_use"))
         raise TemplateError(f"{folder} has no chat template: neither {SIDECAR} nor one in tokenizer_config.json")
 
     def render(
@@ -105,10 +100,35 @@ class ChatTemplate:
         if reserved:
             raise TemplateError(f"chat template arguments cannot set {', '.join(reserved)}: the server does")
         values = self._special_tokens | kwargs
+        template = self._with_tools if tools else self._template
         try:
-            return self._template.render(values, messages=messages, tools=tools, add_generation_prompt=True)
+            return template.render(values, messages=messages, tools=tools, add_generation_prompt=True)
         except _TEMPLATE_FAULTS as error:
             raise TemplateError(f"the chat template failed: {type(error).__name__}: {error}") from error
+
+
+def _by_name(entries: Sequence[object]) -> dict[str, str]:
+    """The templates of a list, as transformers writes several."""
+    named: dict[str, str] = {}
+    for entry in entries:
+        match entry:
+            case {"name": str(name), "template": str(source)}:
+                named[name] = source
+            case _:
+                raise TemplateError('a chat template in tokenizer_config.json is no {"name": ..., "template": ...}')
+    return named
+
+
+def _compiled(source: str) -> jinja2.Template:
+    environment = _environment()
+    try:
+        included = sorted(str(name) for name in meta.find_referenced_templates(environment.parse(source)))
+        template = environment.from_string(source, globals=_globals())
+    except jinja2.TemplateError as error:
+        raise TemplateError(f"the chat template does not compile: {error}") from error
+    if included:
+        raise TemplateError(f"the chat template includes {', '.join(included)}, which the checkpoint does not hold")
+    return template
 
 
 def _environment() -> ImmutableSandboxedEnvironment:

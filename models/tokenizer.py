@@ -4,6 +4,7 @@ Built on `tokenizers` and Jinja alone: what a checkpoint's files say is what hap
 """
 
 import codecs
+import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,11 @@ __all__ = ["MessageError", "TemplateError", "TextDecoder", "Tokenizer", "Tokeniz
 
 TURN_CLOSER = "</assistant>"
 """What the template writes after an assistant's turn; a model that writes it has finished, whatever the configs say."""
+
+LAGUNA_PARSERS = ("laguna", "poolside_v1")
+"""What other servers call a reader of this dialect; conversions also name one of a neighbouring dialect, 'glm47'."""
+
+LOG = logging.getLogger(__name__)
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -84,6 +90,8 @@ class Tokenizer:
         encoder.no_truncation()
         encoder.no_padding()
         config = read_json(folder / "tokenizer_config.json")
+        if config.get("tool_parser_type") not in (None, *LAGUNA_PARSERS):
+            LOG.info("tool_parser_type %r is not used: Laguna's own reader is", config["tool_parser_type"])
         specials = _special_tokens(config)
         vocabulary = encoder.get_vocab(with_added_tokens=True)
         ends = _turn_ends(specials, vocabulary) | set(eos_ids)

@@ -104,9 +104,32 @@ def test_the_template_may_stand_in_the_config(tmp_path: Path) -> None:
     assert ChatTemplate.load(tmp_path, {"chat_template": "inline"}, {}).render([], None) == "inline"
 
 
-def test_of_several_named_templates_the_default_is_taken(tmp_path: Path) -> None:
-    named = [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]
-    assert ChatTemplate.load(tmp_path, {"chat_template": named}, {}).render([], None) == "d"
+def test_of_several_named_templates_the_default_is_taken_and_with_tools_their_own(tmp_path: Path) -> None:
+    named = [
+        {"name": "tool_use", "template": "t"},
+        {"name": "default", "template": "d"},
+        {"name": "rag", "template": "r"},
+    ]
+    template = ChatTemplate.load(tmp_path, {"chat_template": named}, {})
+    assert [template.render([], tools) for tools in (None, [], TOOLS)] == ["d", "d", "t"]
+    template = ChatTemplate.load(tmp_path, {"chat_template": named[1:]}, {})
+    assert template.render([], TOOLS) == "d"
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        (
+            [{"name": "tool_use", "template": "t"}],
+            r"of the chat templates \['tool_use'\] in .*, none is called 'default'",
+        ),
+        ([{"name": "default"}], r"is no \{\"name\": ..., \"template\": ...\}"),
+        (["default"], r"is no \{\"name\": ..., \"template\": ...\}"),
+    ],
+)
+def test_a_list_without_a_usable_template_is_refused(tmp_path: Path, named: list[Any], message: str) -> None:
+    with pytest.raises(TemplateError, match=message):
+        ChatTemplate.load(tmp_path, {"chat_template": named}, {})
 
 
 def test_a_checkpoint_without_a_template_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import logging
 import threading
 from pathlib import Path
 
@@ -132,6 +133,17 @@ def test_eos_ids_are_the_union_of_all_that_name_one(tmp_path: Path) -> None:
 
 def test_eos_ids_need_no_config(one_line: Tokenizer) -> None:
     assert one_line.eos_ids == {VOCABULARY["〈|EOS|〉"], VOCABULARY["</assistant>"]}
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"), [("glm47", True), ("laguna", False), ("poolside_v1", False), (None, False)]
+)
+def test_a_tool_parser_of_another_dialect_is_not_used_and_that_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, stated: str | None, said: bool
+) -> None:
+    with caplog.at_level(logging.INFO):
+        Tokenizer.load(write_tokenizer(tmp_path, tool_parser_type=stated))
+    assert (f"tool_parser_type '{stated}' is not used: Laguna's own reader is" in caplog.text) is said
 
 
 def test_a_vocabulary_that_nothing_can_end_is_refused(tmp_path: Path) -> None:
