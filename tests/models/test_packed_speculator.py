@@ -61,20 +61,22 @@ COMPRESSED: dict[str, tuple[Packer, dict[str, Any]]] = {
 }
 
 
-def affine(bits: int, group: int) -> Packer:
+def mlx(mode: str, bits: int, group: int) -> Packer:
     """MLX's own packing of one matrix, and what it stands for."""
 
     def pack(weight: np.ndarray) -> tuple[dict[str, Stored], np.ndarray]:
-        parts = mx.quantize(mx.array(weight.astype(np.float32)), group, bits)
-        names = {"weight": "U32", "scales": "F32", "biases": "F32"}
-        stored = {name: (kind, np.array(part)) for (name, kind), part in zip(names.items(), parts, strict=True)}
-        return stored, np.array(mx.dequantize(*parts, group_size=group, bits=bits))
+        parts = mx.quantize(mx.array(weight.astype(np.float32)), group, bits, mode=mode)
+        kinds = {"weight": "U32", "scales": "F32" if mode == "affine" else "U8", "biases": "F32"}
+        stored = {name: (kinds[name], np.array(part)) for name, part in zip(kinds, parts, strict=False)}
+        return stored, np.array(mx.dequantize(*parts, group_size=group, bits=bits, mode=mode).astype(mx.float32))
 
     return pack
 
 
+KINDS = [("affine", 3, 64), ("affine", 4, 64), ("affine", 6, 64), ("affine", 8, 64), ("nvfp4", 4, 16), ("mxfp4", 4, 32)]
 MLX: dict[str, tuple[Packer, dict[str, Any]]] = {
-    f"affine {bits}": (affine(bits, 64), {"quantization": {"group_size": 64, "bits": bits}}) for bits in (3, 4, 6, 8)
+    f"{mode} {bits}": (mlx(mode, bits, size), {"quantization": {"group_size": size, "bits": bits, "mode": mode}})
+    for mode, bits, size in KINDS
 }
 LAYOUTS = COMPRESSED | MLX
 
