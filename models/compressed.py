@@ -136,15 +136,15 @@ class _Module:
             self.refuse(f"its rows hold {columns} weights, the network's {self.width}")
         default = (128, 128) if scales.shape[-2:] == _blocks(rows, columns, (128, 128)) else None
         block = self.scheme.block if self.scheme is not None else default
+        unpacked = mx.from_fp8(values, dtype=mx.float32)
         if block is None:
             spread = scales.reshape(*values.shape[:-2], -1, 1)
             if spread.shape[-2] not in (1, rows):
                 self.refuse(f"{spread.shape[-2]} scales are neither one nor one for each of {rows} rows")
-        else:
-            if scales.shape[-2:] != _blocks(rows, columns, block):
-                self.refuse(f"scales {scales.shape} are not one for each {block[0]}x{block[1]} block of {values.shape}")
-            spread = mx.repeat(mx.repeat(scales, block[0], axis=-2), block[1], axis=-1)[..., :rows, :columns]
-        return {"weight": mx.from_fp8(values, dtype=mx.float32) * spread}
+            return {"weight": unpacked * spread}
+        if scales.shape[-2:] != _blocks(rows, columns, block):
+            self.refuse(f"scales {scales.shape} are not one for each {block[0]}x{block[1]} block of {values.shape}")
+        return {"weight": _scaled(unpacked, scales, block)}
 
     def part(self, name: str, dtype: mx.Dtype | None = None) -> mx.array:
         """One of the tensors."""
@@ -166,6 +166,16 @@ class _Module:
 
     def refuse(self, why: str) -> Never:
         raise CompressedError(f"{published(self.path)}: {why}")
+
+
+def _scaled(values: mx.array, scales: mx.array, block: tuple[int, int]) -> mx.array:
+    """[..., rows, columns] times one scale a block; whole blocks need no second array of that size."""
+    rows, columns = values.shape[-2:]
+    if rows % block[0] or columns % block[1]:
+        return values * mx.repeat(mx.repeat(scales, block[0], axis=-2), block[1], axis=-1)[..., :rows, :columns]
+    tall, wide = scales.shape[-2:]
+    blocks = values.reshape(*values.shape[:-2], tall, block[0], wide, block[1])
+    return (blocks * scales[..., :, None, :, None]).reshape(values.shape)
 
 
 def _blocks(rows: int, columns: int, block: tuple[int, int]) -> tuple[int, int]:
