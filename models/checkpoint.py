@@ -29,6 +29,9 @@ from models.packing import compressed, loader_settings, read_packing
 from models.pairing import check_pair, read_speculator
 from models.progress import Report, unreported
 from models.quantising import quantise
+=======
+from models.progress import Progress, Report, unreported
+>>>>>>> 68ea820 (Loading tells how far it is, module by module, and leaves nothing in MLX's cache)
 from models.scaled import DIVISOR, divisors, wrap
 from models.shards import check_files
 
@@ -124,7 +127,7 @@ def load_target(folder: Path, dtype: mx.Dtype | None = None, loading: Loading = 
     """
     with _refusals(folder):
         model = open_target(folder, loading)
-        settle(model, dtype or run_dtype())
+        settle(model, dtype or run_dtype(), loading.report)
     return model
 
 
@@ -162,10 +165,11 @@ def load_speculator(
     check_pair(target.config, read_speculator(folder))
     with _refusals(folder):
         model = open_speculator(folder, target)
+<<<<<<< HEAD
         if loading.speculator_bits is not None:
             cast_parameters(model, dtype or run_dtype())
             quantise(model, loading.speculator_bits)
-        settle(model, dtype or run_dtype())
+        settle(model, dtype or run_dtype(), loading.report)
     return model
 
 
@@ -255,13 +259,17 @@ def _refusals(folder: Path) -> Generator[None]:
         raise CheckpointError(f"{folder} cannot be loaded: {error}") from error
 
 
-def settle(model: nn.Module, dtype: mx.Dtype) -> None:
-    """Make loaded weights ready to run: their dtype, joined projections, and nothing lazy left."""
+def settle(model: nn.Module, dtype: mx.Dtype, report: Report = unreported) -> None:
+    """Make opened weights ready to run: their dtype, joined projections, and nothing lazy left."""
+    make_ready(model, dtype)
+    evaluate(model, report)
+
+
+def make_ready(model: nn.Module, dtype: mx.Dtype) -> None:
+    """Give opened weights the form in which they run, none of them read yet."""
     cast_parameters(model, dtype)
-    for module in model.modules():
-        if isinstance(module, Attention | DFlashLaguna):
-            module.join()
-    evaluate(model)
+    if isinstance(model, DFlashLaguna):
+        model.join()
 
 
 def cast_parameters(model: nn.Module, dtype: mx.Dtype) -> None:
@@ -275,10 +283,29 @@ def cast_parameters(model: nn.Module, dtype: mx.Dtype) -> None:
     model.update(tree_map_with_path(cast, model.parameters()))
 
 
-def evaluate(model: nn.Module) -> None:
+def held_bytes(model: nn.Module) -> int:
+    """What a network that was made ready takes once it is evaluated: parameters, and tables that are none."""
+    return sum(array.nbytes for module in model.modules() for array in _arrays(module))
+
+
+def evaluate(model: nn.Module, report: Report = unreported) -> None:
     """Evaluate every array of every module, also tables that are no parameters: a lazy one is bound to this thread.
 
-    One module after another: what its weights are unpacked or stacked from is gone before the next one's is read.
+    One module after another: what its weights are unpacked, stacked or joined from is gone before the next one's is
+    read. `report` is told of the bytes after each, as those of a target or of a speculator.
     """
+    what = "speculator" if isinstance(model, DFlashLaguna) else "target"
+    done, total = 0, held_bytes(model)
     for module in model.modules():
-        mx.eval([value for value in module.values() if isinstance(value, mx.array)])
+        done += sum(array.nbytes for array in _arrays(module))
+        if isinstance(module, Attention):
+            module.join()
+        mx.eval(_arrays(module))
+        report(Progress("load", what, done, total))
+    # What unpacking left over would stay beside the weights for as long as the process lives.
+    mx.clear_cache()
+
+
+def _arrays(module: nn.Module) -> list[mx.array]:
+    """A module's own, without its children's."""
+    return [value for value in module.values() if isinstance(value, mx.array)]

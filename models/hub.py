@@ -192,10 +192,10 @@ def _counting(repo: str, total: int, report: Report) -> type[tqdm]:
     lock = threading.Lock()
 
     class Counting(tqdm):
-        """Many bars are made; the one of this name sums up all files."""
+        """Bars are made for bytes received, bytes written and files; those of bytes written count."""
 
         def __init__(self, *args: object, **kwargs: object) -> None:
-            self.counts = kwargs.get("name") == "huggingface_hub.snapshot_download"
+            self.counts = kwargs.get("unit") == "B" and not str(kwargs.get("name")).endswith(".transfer")
             super().__init__(*args, **kwargs | {"disable": True})
 
         def update(self, n: float | None = 1) -> None:
@@ -204,7 +204,7 @@ def _counting(repo: str, total: int, report: Report) -> type[tqdm]:
             with lock:
                 self.n += int(n or 0)
                 done = self.n
-            report(Progress("download", repo, done, max(total, done)))
+            report(Progress("download", repo, done, max(total or int(self.total or 0), done)))
 
     return Counting
 

@@ -29,7 +29,9 @@ from models.dflash_laguna import DFlashLaguna
 from models.errors import CheckpointError, PairError
 from models.finding import find_speculator
 from models.laguna import Laguna
+from models.loading import Loading
 from models.pairing import is_speculator
+from models.progress import Progress
 from tests.models.closeness import assert_same
 from tests.models.tiny_checkpoint import TARGET, write_pair
 
@@ -218,3 +220,27 @@ def test_a_sampling_default_of_another_type_is_refused(tmp_path: Path) -> None:
     (tmp_path / "generation_config.json").write_text(json.dumps({"top_k": "20"}))
     with pytest.raises(ConfigError, match="generation config: top_k is '20'; it must be an integer of at least 0"):
         read_generation(tmp_path)
+
+
+def test_loading_is_reported_in_bytes_up_to_what_the_network_holds(pair_folder: Path) -> None:
+    steps: list[Progress] = []
+    before = mx.get_active_memory()
+    target = load_target(pair_folder, mx.float32, Loading(report=steps.append))
+    held = mx.get_active_memory() - before
+    assert {(step.phase, step.what) for step in steps} == {("load", "target")}
+    assert [step.done for step in steps] == sorted(step.done for step in steps)
+    assert (steps[-1].done, steps[-1].fraction) == (steps[-1].total, 1.0)
+    assert steps[-1].total == pytest.approx(held, rel=0.05)
+    load_speculator(pair_folder / "speculator", target, mx.float32, Loading(report=steps.append))
+    assert (steps[-1].what, steps[-1].fraction) == ("speculator", 1.0)
+
+
+def test_loading_ends_when_its_report_raises(pair_folder: Path) -> None:
+    class GivenUp(Exception):
+        pass
+
+    def give_up(_: Progress) -> None:
+        raise GivenUp
+
+    with pytest.raises(GivenUp):
+        load_target(pair_folder, mx.float32, Loading(report=give_up))
