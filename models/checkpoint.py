@@ -12,10 +12,8 @@ from typing import Any, TypeVar
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_map_with_path
 from mlx_lm.utils import load_model
 
-from models.attention import Attention
 from models.compressed import relaid, widths, without_unread
 from models.config import SpeculatorConfig, TargetConfig, read_json
 from models.config_fields import ConfigError, Fields
@@ -29,10 +27,8 @@ from models.packing import compressed, loader_settings, read_packing
 from models.pairing import check_pair, read_speculator
 from models.progress import Report, unreported
 from models.quantising import quantise
-=======
-from models.progress import Progress, Report, unreported
->>>>>>> 68ea820 (Loading tells how far it is, module by module, and leaves nothing in MLX's cache)
-from models.scaled import DIVISOR, divisors, wrap
+from models.scaled import divisors, wrap
+from models.settling import cast_parameters, evaluate, make_ready
 from models.shards import check_files
 
 Network = TypeVar("Network", bound=nn.Module)
@@ -42,9 +38,6 @@ EMBEDDED = "laguna-tiny"
 
 SPECULATOR = "speculator config"
 """What errors call its `config.json`."""
-
-_EXACT = ("e_score_correction_bias", DIVISOR)
-"""Tensors with these endings are float32 at any run dtype: a choice between experts, a scale of a whole tensor."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +118,16 @@ def load_target(folder: Path, dtype: mx.Dtype | None = None, loading: Loading = 
         ConfigError: a field of the configuration that will not do.
         CheckpointError: weights that are missing, too many or of other shapes.
     """
+    model = prepare_target(folder, dtype, loading)
+    read_weights(folder, model, loading.report)
+    return model
+
+
+def prepare_target(folder: Path, dtype: mx.Dtype | None = None, loading: Loading = DEFAULTS) -> Laguna:
+    """A target in the form in which it will run, none of its weights read yet; raises what `load_target` does."""
     with _refusals(folder):
         model = open_target(folder, loading)
-        settle(model, dtype or run_dtype(), loading.report)
+        make_ready(model, dtype or run_dtype())
     return model
 
 
@@ -162,15 +162,33 @@ def load_speculator(
         PairError: the two do not belong together.
         CheckpointError: weights that are missing, too many or of other shapes.
     """
+    model = prepare_speculator(folder, target, dtype, loading)
+    read_weights(folder, model, loading.report)
+    return model
+
+
+def prepare_speculator(
+    folder: Path, target: Laguna, dtype: mx.Dtype | None = None, loading: Loading = DEFAULTS
+) -> DFlashLaguna:
+    """A speculator in the form in which it will run, none of its weights read yet; raises what its loading does."""
     check_pair(target.config, read_speculator(folder))
     with _refusals(folder):
         model = open_speculator(folder, target)
-<<<<<<< HEAD
         if loading.speculator_bits is not None:
             cast_parameters(model, dtype or run_dtype())
             quantise(model, loading.speculator_bits)
-        settle(model, dtype or run_dtype(), loading.report)
+        make_ready(model, dtype or run_dtype())
     return model
+
+
+def read_weights(folder: Path, model: nn.Module, report: Report = unreported) -> None:
+    """Read and unpack what was prepared.
+
+    Raises:
+        CheckpointError: a file that cannot be read, or no memory for what it holds.
+    """
+    with _refusals(folder):
+        evaluate(model, report)
 
 
 def open_speculator(folder: Path, target: Laguna) -> DFlashLaguna:
@@ -257,55 +275,3 @@ def _refusals(folder: Path) -> Generator[None]:
     # MLX raises a bare RuntimeError for a file cut short, some of them only when its arrays are evaluated.
     except (ValueError, OSError, RuntimeError) as error:
         raise CheckpointError(f"{folder} cannot be loaded: {error}") from error
-
-
-def settle(model: nn.Module, dtype: mx.Dtype, report: Report = unreported) -> None:
-    """Make opened weights ready to run: their dtype, joined projections, and nothing lazy left."""
-    make_ready(model, dtype)
-    evaluate(model, report)
-
-
-def make_ready(model: nn.Module, dtype: mx.Dtype) -> None:
-    """Give opened weights the form in which they run, none of them read yet."""
-    cast_parameters(model, dtype)
-    if isinstance(model, DFlashLaguna):
-        model.join()
-
-
-def cast_parameters(model: nn.Module, dtype: mx.Dtype) -> None:
-    """Give every floating parameter `dtype`; packed ones stay, and what decides between experts is float32."""
-
-    def cast(path: str, value: mx.array) -> mx.array:
-        if not mx.issubdtype(value.dtype, mx.floating):
-            return value
-        return value.astype(mx.float32 if path.endswith(_EXACT) else dtype)
-
-    model.update(tree_map_with_path(cast, model.parameters()))
-
-
-def held_bytes(model: nn.Module) -> int:
-    """What a network that was made ready takes once it is evaluated: parameters, and tables that are none."""
-    return sum(array.nbytes for module in model.modules() for array in _arrays(module))
-
-
-def evaluate(model: nn.Module, report: Report = unreported) -> None:
-    """Evaluate every array of every module, also tables that are no parameters: a lazy one is bound to this thread.
-
-    One module after another: what its weights are unpacked, stacked or joined from is gone before the next one's is
-    read. `report` is told of the bytes after each, as those of a target or of a speculator.
-    """
-    what = "speculator" if isinstance(model, DFlashLaguna) else "target"
-    done, total = 0, held_bytes(model)
-    for module in model.modules():
-        done += sum(array.nbytes for array in _arrays(module))
-        if isinstance(module, Attention):
-            module.join()
-        mx.eval(_arrays(module))
-        report(Progress("load", what, done, total))
-    # What unpacking left over would stay beside the weights for as long as the process lives.
-    mx.clear_cache()
-
-
-def _arrays(module: nn.Module) -> list[mx.array]:
-    """A module's own, without its children's."""
-    return [value for value in module.values() if isinstance(value, mx.array)]

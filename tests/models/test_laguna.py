@@ -12,10 +12,10 @@ from mlx_lm.models import laguna as reference
 
 from models.attention import RowError
 from models.cache import CacheError
-from models.checkpoint import settle
 from models.config import TargetConfig
 from models.contract import LayerCache, Row
 from models.laguna import Laguna
+from models.settling import settle
 from tests.models.closeness import assert_same
 from tests.models.published import M_1, XS_2_1
 from tests.models.tiny_checkpoint import TARGET, target_tensors

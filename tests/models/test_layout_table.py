@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from models.checkpoint import cast_parameters, load_target, open_target
+from models.checkpoint import load_target, open_target
 from models.contract import Row
 from models.loading import DEFAULTS, Loading
+from models.settling import cast_parameters
 from tests.models import mlx_layouts as mlx
 from tests.models import packed_layouts as packed
 from tests.models import published_packing as packing

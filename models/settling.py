@@ -1,0 +1,65 @@
+"""Opened weights made ready to run: the dtype, joined projections, then every array read, one module after another."""
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_map_with_path
+
+from models.attention import Attention
+from models.dflash_laguna import DFlashLaguna
+from models.progress import Progress, Report, unreported
+from models.scaled import DIVISOR
+
+_EXACT = ("e_score_correction_bias", DIVISOR)
+"""Tensors with these endings are float32 at any run dtype: a choice between experts, a scale of a whole tensor."""
+
+
+def settle(model: nn.Module, dtype: mx.Dtype, report: Report = unreported) -> None:
+    """Make opened weights ready to run: their dtype, joined projections, and nothing lazy left."""
+    make_ready(model, dtype)
+    evaluate(model, report)
+
+
+def make_ready(model: nn.Module, dtype: mx.Dtype) -> None:
+    """Give opened weights the form in which they run, none of them read yet."""
+    cast_parameters(model, dtype)
+    if isinstance(model, DFlashLaguna):
+        model.join()
+
+
+def cast_parameters(model: nn.Module, dtype: mx.Dtype) -> None:
+    """Give every floating parameter `dtype`; packed ones stay, and what decides between experts is float32."""
+
+    def cast(path: str, value: mx.array) -> mx.array:
+        if not mx.issubdtype(value.dtype, mx.floating):
+            return value
+        return value.astype(mx.float32 if path.endswith(_EXACT) else dtype)
+
+    model.update(tree_map_with_path(cast, model.parameters()))
+
+
+def held_bytes(model: nn.Module) -> int:
+    """What a network that was made ready takes once it is evaluated: parameters, and tables that are none."""
+    return sum(array.nbytes for module in model.modules() for array in _arrays(module))
+
+
+def evaluate(model: nn.Module, report: Report = unreported) -> None:
+    """Evaluate every array of every module, also tables that are no parameters: a lazy one is bound to this thread.
+
+    One module after another: what its weights are unpacked, stacked or joined from is gone before the next one's is
+    read. `report` is told of the bytes after each, as those of a target or of a speculator.
+    """
+    what = "speculator" if isinstance(model, DFlashLaguna) else "target"
+    done, total = 0, held_bytes(model)
+    for module in model.modules():
+        done += sum(array.nbytes for array in _arrays(module))
+        if isinstance(module, Attention):
+            module.join()
+        mx.eval(_arrays(module))
+        report(Progress("load", what, done, total))
+    # What unpacking left over would stay beside the weights for as long as the process lives.
+    mx.clear_cache()
+
+
+def _arrays(module: nn.Module) -> list[mx.array]:
+    """A module's own, without its children's."""
+    return [value for value in module.values() if isinstance(value, mx.array)]
