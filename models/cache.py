@@ -1,8 +1,11 @@
 """What an attention layer remembers of one session, and the exact way back."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import mlx.core as mx
+
+from models.contract import Rows, copied
 
 _STEP = 256
 """Rows by which a full cache grows at least; beyond 1024 rows it grows by a quarter, so that copying stays linear."""
@@ -45,6 +48,19 @@ class _Rows:
                 buffer[:, :, :keep] = rows
         self.keys, self.values = fresh
         self.end = keep
+
+    def copy(self, count: int) -> tuple[mx.array, ...]:
+        """The newest `count` rows in buffers of their own."""
+        return tuple(copied(buffer, self.end - count, self.end) for buffer in self.arrays if count)
+
+    def fill(self, parts: Sequence[Rows], capacity: int) -> None:
+        """Write all rows of `parts` into fresh buffers of `capacity` rows."""
+        filled = [part for part in parts if part.arrays]
+        for part in filled:
+            keys, values = part.arrays
+            if self.keys is None:
+                self.reallocate(0, capacity, (keys, values))
+            self.append(keys, values)
 
     def append(self, keys: mx.array, values: mx.array) -> None:
         """Write rows that are known to fit."""
@@ -90,6 +106,30 @@ class FullCache:
         if not 0 <= n <= self.offset:
             raise CacheError(f"cannot go back {n} tokens of {self.offset}")
         self._rows.end -= n
+
+    def snapshot(self, start: int) -> Rows:
+        """Copies, not yet evaluated, of the rows from `start` on.
+
+        Raises:
+            CacheError: `start` is not between 0 and the offset.
+        """
+        if not 0 <= start <= self.offset:
+            raise CacheError(f"cannot copy rows from {start} on: {self.offset} were seen")
+        return Rows(start, self.offset, self._rows.copy(self.offset - start), whole=True)
+
+    def restore(self, parts: Sequence[Rows]) -> None:
+        """Hold the rows of `parts`, which lie end to end from 0 on, in buffers of its own.
+
+        Raises:
+            CacheError: this cache is not empty, or rows are missing.
+        """
+        ends = [0, *(part.stop for part in parts)]
+        starts = [part.start for part in parts]
+        if self.offset or starts != ends[:-1] or not all(part.whole for part in parts):
+            raise CacheError(
+                f"a cache at {self.offset} cannot resume from rows {list(zip(starts, ends[1:], strict=True))}"
+            )
+        self._rows.fill(parts, -(-(ends[-1] + _STEP) // _STEP) * _STEP)
 
 
 @dataclass
@@ -165,6 +205,31 @@ class WindowCache:
             )
         self._rows.end = left
         self.offset -= n
+
+    def snapshot(self, start: int) -> Rows:
+        """Copies, not yet evaluated, of the rows that the next token can see; where `start` lies makes no difference.
+
+        Raises:
+            CacheError: `start` is not between 0 and the offset.
+        """
+        if not 0 <= start <= self.offset:
+            raise CacheError(f"cannot copy rows from {start} on: {self.offset} were seen")
+        seen = min(self._rows.end, self.window - 1)
+        return Rows(self.offset - seen, self.offset, self._rows.copy(seen), whole=False)
+
+    def restore(self, parts: Sequence[Rows]) -> None:
+        """Stand where the one part stood, and go back no further than there.
+
+        Raises:
+            CacheError: this cache is not empty, or there is not one part that was cut for such a window.
+        """
+        if self.offset or len(parts) != 1 or parts[0].whole:
+            raise CacheError(f"a window at {self.offset} cannot resume from {len(parts)} parts")
+        (part,) = parts
+        if part.stop - part.start != min(part.stop, self.window - 1):
+            raise CacheError(f"a window of {self.window} cannot resume from rows {part.start}..{part.stop}")
+        self._rows.fill(parts, self._kept + max(64, self.window // 2))
+        self.offset = part.stop
 
 
 KVCache = FullCache | WindowCache

@@ -7,6 +7,38 @@ from typing import Protocol
 import mlx.core as mx
 
 
+def copied(array: mx.array, start: int, stop: int) -> mx.array:
+    """The rows `start..stop` of the next-to-last axis in a buffer of their own, exactly.
+
+    A slice, even one made contiguous, may share the buffer it was cut from, and then keeps all of it alive.
+    """
+    return mx.take(array, mx.arange(start, stop), axis=-2)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What one layer remembers of the positions `start..stop`, in buffers that no cache writes to."""
+
+    start: int
+    stop: int
+    arrays: tuple[mx.array, ...]
+    """Each with its positions on the next-to-last axis."""
+    whole: bool
+    """Every position counts for good, so parts that lie end to end from 0 on resume wherever one ends. Otherwise these
+    rows alone resume, and at `stop` only."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(array.nbytes for array in self.arrays)
+
+    def cut(self, start: int, stop: int) -> "Rows":
+        """A copy of the part `start..stop` of whole rows."""
+        assert self.whole
+        arrays = tuple(copied(array, start - self.start, stop - self.start) for array in self.arrays)
+        return Rows(start, stop, arrays, whole=True)
+
+
 class LayerCache(Protocol):
     """What one layer remembers of one session."""
 
@@ -25,6 +57,22 @@ class LayerCache(Protocol):
 
         Raises:
             CacheError: the cache no longer holds what that needs.
+        """
+        ...
+
+    def snapshot(self, start: int) -> Rows:
+        """Copies, not yet evaluated, of what resumes this cache where it stands, by somebody who has rows `0..start`.
+
+        Raises:
+            CacheError: `start` is beyond what was seen.
+        """
+        ...
+
+    def restore(self, parts: Sequence[Rows]) -> None:
+        """Stand where the last of `parts` stood: whole rows that lie end to end from 0 on, or one part that is not.
+
+        Raises:
+            CacheError: this cache is not empty, or the parts are not such.
         """
         ...
 

@@ -123,7 +123,8 @@ class DFlashLaguna(nn.Module):
 
     def make_context(self) -> list[LayerCache]:
         """An empty context for one session, one cache per draft layer."""
-        return [WindowCache(attention.window or 1) for attention in self.config.attention]
+        # A session may end one row before the one that its context took up last.
+        return [WindowCache(attention.window or 1, slack=1) for attention in self.config.attention]
 
     def fuse(self, taps: Sequence[mx.array]) -> mx.array:
         """Tapped states, one [T, hidden] per tapped layer, to context rows [T, hidden].

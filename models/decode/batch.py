@@ -13,6 +13,7 @@ from models.decode.flight import Flight, Share, read_ids
 from models.decode.launch import Launcher
 from models.decode.logprobs import Scored
 from models.decode.pace import Pace
+from models.decode.prefix import PrefixStore
 from models.decode.processors import past_of
 from models.decode.session import InvalidRequest, Request, Session, Tapped
 from models.decode.speculate import Kept, Round, keep
@@ -47,6 +48,7 @@ class Batch:
         target: Target,
         speculator: Speculator | None,
         *,
+        prefix: PrefixStore | None = None,
         prefill_chunk: int = 512,
         prefill_chunk_beside: int | None = None,
         speculation_off: str = "no speculator is loaded",
@@ -58,6 +60,7 @@ class Batch:
         Args:
             target: what decides the text.
             speculator: what drafts, if anything does.
+            prefix: what earlier requests left, and where these leave what they can; it outlives the batch.
             prefill_chunk: prompt rows a round while nobody decodes.
             prefill_chunk_beside: the same while somebody does; a quarter of it unless said.
             speculation_off: why there is no speculator, for the sessions' stats.
@@ -68,7 +71,7 @@ class Batch:
             InvalidRequest: a chunk without rows.
         """
         beside = max(1, prefill_chunk // 4) if prefill_chunk_beside is None else prefill_chunk_beside
-        self._launcher = Launcher(target, speculator, chunk=prefill_chunk, chunk_beside=beside)
+        self._launcher = Launcher(target, speculator, prefix, chunk=prefill_chunk, chunk_beside=beside)
         self._pace = Pace(1 if speculator is None else speculator.block_size)
         self._target, self._speculator, self._speculation_off = target, speculator, speculation_off
         self._read, self._clock = read, clock
@@ -103,8 +106,9 @@ class Batch:
         return session
 
     def cancel(self, session: Session) -> None:
-        """End a session now; its caches are let go at once, and a row that is under way for it is not looked at."""
+        """End a session now. What it has read is kept, its caches are let go, and rows under way are not looked at."""
         if session.finish is None:
+            self._launcher.keep(session)
             session.close("cancelled")
         self._sessions = [other for other in self._sessions if other is not session]
         if not self._sessions:
@@ -147,7 +151,7 @@ class Batch:
             landing = self._launcher.launch(sessions, None, self._pace.widths(sessions, {}), self._clock())
         together, widths, ahead = len(sessions) == len(self._sessions), dict[Session, int](), None
         if landing is not None:
-            if together and not landing.drafted:
+            if together and not landing.drafted and not landing.marked:
                 widths = self._pace.widths(sessions, landing.picks())
                 # A block waits for its turn: what it draws would come late, and its cost would look like this round's.
                 if max(widths.values(), default=1) == 1:
@@ -173,6 +177,8 @@ class Batch:
                 self._settle(share, kept, landing.round, now)
                 scores = share.scores(ids, landing.round.scored_from)[: len(kept.ids)]
                 updates.append(Update(session, kept.ids, kept.finish, scores=tuple(scores)))
+            elif session.finish is None and share.mark:
+                self._launcher.keep(session)
         self._landed = now
         self._sessions = [session for session in self._sessions if session.finish is None]
         self._rounds += 1
@@ -194,6 +200,7 @@ class Batch:
             self._pace.judged(session, share.drafts, kept.agreed)
             session.pending.append(Tapped(landed.taps, share.row, share.row + kept.rows))
         if kept.finish is not None:
+            self._launcher.keep(session)
             session.close(kept.finish)
 
     def _why_never(self, request: Request) -> str | None:

@@ -27,10 +27,11 @@ class Share:
     draft: int
     """Place of its first draft among all drafts, and of its first drawn id among all drawn."""
     pick: int
-
     score: int
     """Place of its first score among all scores, and how many alternatives each has (None: it has no scores)."""
     top: int | None
+    mark: bool
+    """The rows end at a mark: what its caches hold is kept before anything else is enqueued for it."""
 
     def drafted(self, ids: Sequence[int]) -> Sequence[int]:
         """Its drafts in a packed read."""
@@ -69,6 +70,11 @@ class Flight:
         """Whether a session still waits for it."""
         return any(share.session.finish is None for share in self.shares)
 
+    @property
+    def marked(self) -> bool:
+        """Whether a session is to be kept as this leaves it."""
+        return any(share.mark and share.session.finish is None for share in self.shares)
+
     def picks(self) -> dict[Session, int]:
         """Where the next id of each session that draws lies in what this flight draws (without drafts: one each)."""
         return {share.session: share.pick for share in self.shares if share.draws}
@@ -88,7 +94,8 @@ def flight(
     for (session, part), length in zip(parts, known, strict=True):
         stop = part.position + part.known
         places = row, part.rows, part.drafts, draft, pick, score
-        shares.append(Share(session, stop == length, stop - 1, *places, part.top_logprobs))
+        marked = stop in session.marks
+        shares.append(Share(session, stop == length, stop - 1, *places, part.top_logprobs, marked))
         row, draft, pick = row + part.rows, draft + part.drafts, pick + part.drafts + 1
         score += 0 if part.top_logprobs is None else (part.drafts + 1) * score_width(part.top_logprobs)
     return Flight(enqueued, tuple(shares), row, draft, since, decoding, caught_up)

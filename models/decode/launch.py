@@ -1,22 +1,34 @@
 """Writing a round down for the device: whose rows are in it, and what the speculator's contexts take up first."""
 
+import logging
 from collections.abc import Mapping, Sequence
 
 import mlx.core as mx
 
 from models.contract import Speculator, Target
 from models.decode.flight import Flight, Share, flight
-from models.decode.session import InvalidRequest, Session, Tapped
+from models.decode.prefix import PrefixStore
+from models.decode.session import Divergence, InvalidRequest, Session, Tapped
 from models.decode.speculate import Part, absorb, run
+
+logger = logging.getLogger(__name__)
 
 LAZY_ROWS = 64
 """A context takes up rows in batches of at least this many unless a draft needs them: plain rounds stay cheap."""
 
 
 class Launcher:
-    """The two networks, and how many prompt rows a round may bring."""
+    """The two networks, what earlier timelines left, and how many prompt rows a round may bring."""
 
-    def __init__(self, target: Target, speculator: Speculator | None, *, chunk: int, chunk_beside: int) -> None:
+    def __init__(
+        self,
+        target: Target,
+        speculator: Speculator | None,
+        prefix: PrefixStore | None,
+        *,
+        chunk: int,
+        chunk_beside: int,
+    ) -> None:
         """`chunk` are the prompt rows of a round while nobody decodes, `chunk_beside` while somebody does.
 
         Raises:
@@ -24,7 +36,7 @@ class Launcher:
         """
         if min(chunk, chunk_beside) < 1:
             raise InvalidRequest("prefill_chunk", min(chunk, chunk_beside), "at least 1")
-        self._target, self._speculator = target, speculator
+        self._target, self._speculator, self._prefix = target, speculator, prefix
         self._chunk, self._chunk_beside = chunk, chunk_beside
         block = 1 if speculator is None else speculator.block_size
         # A session that ends may have a whole block enqueued behind its last round.
@@ -65,7 +77,7 @@ class Launcher:
         for session in running:
             count, drafts = 1, widths.get(session, 1) - 1
             if session not in widths:
-                count = min(session.length + (session in drawn) - session.fed, left)
+                count = min(session.length + (session in drawn) - session.fed, left, session.to_mark)
                 left -= count
             if count:
                 source = drawn.get(session)
@@ -78,6 +90,32 @@ class Launcher:
     def _open(self, session: Session) -> None:
         context = self._speculator.make_context() if self._speculator is not None and session.speculates else []
         session.open(self._target.make_caches(self._slack), context)
+        # After a failure nothing is taken on trust.
+        if self._prefix is not None and not session.failures:
+            self._resume(session, self._prefix)
+
+    def _resume(self, session: Session, prefix: PrefixStore) -> None:
+        """Stand where an earlier timeline left a mark, and say where later ones should find some."""
+        prompt = session.request.prompt
+        found = prefix.find(prompt, drafting=bool(session.context))
+        if found.mark is not None:
+            prefix.restore(found.mark, session.caches, session.context)
+        session.fed = session.cached = found.offset
+        session.divergence = Divergence(found.agreed, found.expected) if found.expected else None
+        session.marks = prefix.places(session.request.marks, found, len(prompt))
+
+    def keep(self, session: Session) -> None:
+        """Leave a mark where a session stands, for later ones to resume from."""
+        if self._prefix is None or not session.caches:
+            return
+        try:
+            session.settle()
+            if session.fed > session.cached:
+                self._catch_up([session] if session.pending else [])
+                self._prefix.keep(session.tokens(0, session.fed), session.caches, session.context)
+        except Exception:
+            # What was decoded is right and stays so, even if it cannot be kept for later.
+            logger.exception("a session of %d tokens could not be kept", session.length)
 
     def _catch_up(self, sessions: Sequence[Session]) -> None:
         if self._speculator is not None and sessions:

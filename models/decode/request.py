@@ -112,10 +112,14 @@ class Request:
     thinking: ThinkingBudget | None = None
     top_logprobs: int | None = None
     """Report each emitted id's log probability, and those of so many likeliest ids at its place; None is neither."""
+    marks: tuple[int, ...] = ()
+    """Where in the prompt a later one may part from it: the places worth keeping, in tokens, each inside the prompt."""
 
     def __post_init__(self) -> None:
         if not self.prompt:
             raise EmptyPrompt
+        if not all(0 < mark < len(self.prompt) for mark in self.marks):
+            raise InvalidRequest("marks", self.marks, f"places between 0 and {len(self.prompt)}")
         if self.max_tokens < 1:
             raise InvalidRequest("max_tokens", self.max_tokens, "at least 1")
         if not 0 <= self.min_tokens <= self.max_tokens:

@@ -12,6 +12,7 @@ from models.decode.request import EmptyPrompt, InvalidRequest, Request, Sampling
 from models.decode.width import Acceptance
 
 __all__ = [
+    "Divergence",
     "EmptyPrompt",
     "Finish",
     "InvalidRequest",
@@ -28,6 +29,16 @@ Finish = Literal["stop", "length", "cancelled", "error"]
 
 
 @dataclass(frozen=True)
+class Divergence:
+    """Where a prompt left what was kept of earlier ones."""
+
+    position: int
+    """How many tokens agree."""
+    expected: tuple[int, ...]
+    """The first tokens that were kept there instead."""
+
+
+@dataclass(frozen=True)
 class Stats:
     """A frozen snapshot of what a session cost and what speculation did for it. Times are wall seconds."""
 
@@ -41,10 +52,13 @@ class Stats:
     prefill_seconds: float
     decode_seconds: float
     cached_tokens: int
+    """Prompt tokens that were resumed from an earlier timeline instead of being read."""
     speculation_off: str | None
     """Why nothing was drafted, or None when something was."""
     drafted_by_depth: tuple[int, ...] = ()
     accepted_by_depth: tuple[int, ...] = ()
+    divergence: Divergence | None = None
+    """Where the prompt left an earlier timeline; None where it went on from all that was kept, or nothing was."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +111,10 @@ class Session:
         self.caches: Sequence[LayerCache] = ()
         self.context: Sequence[LayerCache] = ()
         self.pending: list[Tapped] = []
+        self.marks: tuple[int, ...] = ()
+        """Places where a prompt chunk ends so that the caches can be kept, in order."""
+        self.cached = 0
+        self.divergence: Divergence | None = None
         self.acceptance = acceptance
         self.speculates = speculation_off is None
         self.plain_because = speculation_off
@@ -118,10 +136,11 @@ class Session:
             accepted=sum(tally.accepted),
             prefill_seconds=answered - tally.started if tally.started is not None else 0.0,
             decode_seconds=tally.latest - answered,
-            cached_tokens=0,
+            cached_tokens=self.cached,
             speculation_off=None if drafted else self.plain_because or "the answer ended before anything was drafted",
             drafted_by_depth=tuple(tally.drafted),
             accepted_by_depth=tuple(tally.accepted),
+            divergence=self.divergence,
         )
 
     @property
@@ -154,6 +173,29 @@ class Session:
         """Start over with empty caches; the text stays, since a draw depends on seed and position alone."""
         self.caches, self.context = caches, context
         self.pending, self.fed = [], 0
+
+    @property
+    def to_mark(self) -> int:
+        """Tokens up to the next mark, or more than there are."""
+        return next((mark - self.fed for mark in self.marks if mark > self.fed), self.length + 1)
+
+    def settle(self) -> None:
+        """Go back to the last place that caches and context have both reached with known tokens.
+
+        Raises:
+            CacheError: a cache no longer holds what that needs.
+        """
+        reached = min(self.fed, self.length)
+        taken = self.context[0].offset + self.waiting_rows if self.context else reached
+        self.take_back(min(reached, taken))
+        excess = taken - self.fed
+        while excess > 0 and self.pending:
+            last = self.pending.pop()
+            if last.rows > excess:
+                self.pending.append(Tapped(last.taps, last.start, last.stop - excess))
+            excess -= min(excess, last.rows)
+        for cache in self.context if excess else ():
+            cache.rollback(excess)
 
     def take_back(self, position: int) -> None:
         """Make the target forget everything from `position` on.

@@ -6,7 +6,7 @@ from functools import cache
 
 import mlx.core as mx
 
-from models.contract import LayerCache, Output, Row, Speculator, Target
+from models.contract import LayerCache, Output, Row, Rows, Speculator, Target
 
 
 @cache
@@ -28,6 +28,12 @@ class StillCache:
 
     def rollback(self, n: int) -> None:
         self.offset -= n
+
+    def snapshot(self, start: int) -> Rows:
+        return Rows(start, self.offset, (), whole=True)
+
+    def restore(self, parts: Sequence[Rows]) -> None:
+        self.offset = parts[-1].stop
 
 
 def _seen(rows: Sequence[Row]) -> None:

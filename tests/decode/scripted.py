@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import mlx.core as mx
 import numpy as np
 
-from models.contract import LayerCache, Output, Row
+from models.contract import LayerCache, Output, Row, Rows, copied
 from models.decode.batch import Batch, Update
 from models.decode.sampling import Noise, Pick, draw
 from models.decode.session import Request, Sampling, Session, Speculation
@@ -42,6 +42,13 @@ class History:
         if n > self._slack or (self._torn_by is not None and bool(mx.any(self.held == self._torn_by))):
             raise CacheSpent(n)
         self.held = self.held[: self.held.size - n]
+
+    def snapshot(self, start: int) -> Rows:
+        return Rows(start, self.offset, (copied(self.held[:, None], start, self.offset),), whole=True)
+
+    def restore(self, parts: Sequence[Rows]) -> None:
+        assert self.offset == 0
+        self.held = mx.concatenate([part.arrays[0][:, 0] for part in parts])
 
     def append(self, tokens: mx.array) -> mx.array:
         self.held = mx.concatenate([self.held, tokens])

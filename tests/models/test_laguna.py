@@ -13,7 +13,7 @@ from mlx_lm.models import laguna as reference
 from models.attention import RowError
 from models.cache import CacheError
 from models.config import TargetConfig
-from models.contract import LayerCache, Row
+from models.contract import LayerCache, Row, Rows
 from models.laguna import Laguna
 from models.settling import settle
 from tests.models.closeness import assert_same
@@ -204,6 +204,10 @@ def test_a_foreign_cache_is_refused_by_name(target: Laguna) -> None:
         arrays = ()
 
         def rollback(self, n: int) -> None: ...
+        def snapshot(self, start: int) -> Rows:
+            raise NotImplementedError
+
+        def restore(self, parts: Sequence[Rows]) -> None: ...
 
     with pytest.raises(CacheError, match="a Foreign is not a cache"):
         target(tokens(4), [Row(0, 4, [Foreign()] * 5)])
