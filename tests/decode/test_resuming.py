@@ -1,7 +1,7 @@
 """Same seed, same text, cold or resumed: the real networks on a small random checkpoint, past the window."""
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
@@ -160,6 +160,16 @@ def test_a_failed_session_starts_over_without_the_store(pair: Pair) -> None:
     assert session.stats.cached_tokens == 0
 
 
+@pytest.fixture
+def exact_buffers() -> Generator[None]:
+    """No buffer is a larger one that was used before."""
+    mx.clear_cache()
+    limit = mx.set_cache_limit(0)
+    yield
+    mx.set_cache_limit(limit)
+
+
+@pytest.mark.usefixtures("exact_buffers")
 def test_the_store_lives_longer_than_its_batch_and_gives_all_memory_back(pair: Pair) -> None:
     store = PrefixStore(LARGE)
     write(pair, store, asked(PROMPT, marks=[100]))
