@@ -146,7 +146,7 @@ def open_target(folder: Path, loading: Loading = DEFAULTS) -> Laguna:
         def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
             weights = divisors(named(without_unread(weights)))
             if container is not None:
-                weights = relaid(weights, container, widths(self))
+                weights = relaid(weights, container, widths(self), loading.fp8_bits)
             return wrap(self, super().sanitize(weights))
 
     return _opened(folder, Published, config, loader_settings(raw))

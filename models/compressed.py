@@ -27,6 +27,8 @@ _UNREAD = (
 _PARTS = ("weight_packed", "weight_scale", "weight_global_scale", "weight_shape", "weight_zero_point", "weight_g_idx")
 _GROUPS = (128, 64, 32)
 """Group sizes that MLX's affine kernels have."""
+_REPACKED = 64
+"""Weights that share a scale and a bias where 8-bit floats are packed again."""
 
 
 class CompressedError(ValueError):
@@ -38,13 +40,15 @@ def without_unread(weights: Weights) -> Weights:
     return {name: value for name, value in weights.items() if not name.endswith(_UNREAD)}
 
 
-def relaid(weights: Weights, container: Compressed, widths: Mapping[str, int]) -> Weights:
+def relaid(weights: Weights, container: Compressed, widths: Mapping[str, int], fp8_bits: int | None = None) -> Weights:
     """Packed modules as MLX has them: `weight`, `scales`, `biases`, and `divisor` for a global scale (float32).
 
     Args:
         weights: tensors under the network's names (`models.naming.named`).
         container: what the configuration says.
         widths: inputs of each linear layer, by its path in the network.
+        fp8_bits: bits to which 8-bit floats are packed again (affine, groups of 64), which rounds; None: multiplied
+            out, at two bytes a weight in bfloat16, since MLX has no floats with their kind of scale.
 
     Returns:
         Plain tensors as they were, packed ones laid out again.
@@ -61,7 +65,7 @@ def relaid(weights: Weights, container: Compressed, widths: Mapping[str, int]) -
             continue
         if "weight" in found:
             packed["weight"] = out.pop(f"{path}.weight")
-        module = _Module(path, widths.get(path, 0), packed, container.scheme(published(path)))
+        module = _Module(path, widths.get(path, 0), packed, container.scheme(published(path)), fp8_bits)
         out |= {f"{path}.{name}": value for name, value in module.relaid().items()}
     return out
 
@@ -75,11 +79,14 @@ def widths(network: nn.Module) -> dict[str, int]:
 class _Module:
     """The tensors of one module, or of a stack of experts: [..., out, in]."""
 
-    def __init__(self, path: str, width: int, parts: Weights, scheme: Scheme | None) -> None:
+    def __init__(
+        self, path: str, width: int, parts: Weights, scheme: Scheme | None, fp8_bits: int | None = None
+    ) -> None:
         self.path = path
         self.width = width
         self.parts = parts
         self.scheme = scheme
+        self.fp8_bits = fp8_bits
 
     def relaid(self) -> Weights:
         """MLX's tensors for whichever of the three layouts this is."""
@@ -131,20 +138,27 @@ class _Module:
     def fp8(self) -> Weights:
         """8-bit floats with a scale a block, a row or a matrix, multiplied out in float32."""
         values, scales = self.part("weight", mx.uint8), self.part("weight_scale").astype(mx.float32)
+        if values.shape[-1] != self.width:
+            self.refuse(f"its rows hold {values.shape[-1]} weights, the network's {self.width}")
+        whole = _scaled(mx.from_fp8(values, dtype=mx.float32), *self._blocks(values, scales))
+        if self.fp8_bits is None or self.width % _REPACKED:
+            return {"weight": whole}
+        weight, scales, biases = mx.quantize(whole, _REPACKED, self.fp8_bits)
+        return {"weight": weight, "scales": scales, "biases": biases}
+
+    def _blocks(self, values: mx.array, scales: mx.array) -> tuple[mx.array, tuple[int, int]]:
+        """Scales [..., rows of blocks, columns of blocks], and the rows and columns of one block."""
         rows, columns = values.shape[-2:]
-        if columns != self.width:
-            self.refuse(f"its rows hold {columns} weights, the network's {self.width}")
         default = (128, 128) if scales.shape[-2:] == _blocks(rows, columns, (128, 128)) else None
         block = self.scheme.block if self.scheme is not None else default
-        unpacked = mx.from_fp8(values, dtype=mx.float32)
         if block is None:
             spread = scales.reshape(*values.shape[:-2], -1, 1)
             if spread.shape[-2] not in (1, rows):
                 self.refuse(f"{spread.shape[-2]} scales are neither one nor one for each of {rows} rows")
-            return {"weight": unpacked * spread}
+            return spread, (rows // spread.shape[-2], columns)
         if scales.shape[-2:] != _blocks(rows, columns, block):
             self.refuse(f"scales {scales.shape} are not one for each {block[0]}x{block[1]} block of {values.shape}")
-        return {"weight": _scaled(unpacked, scales, block)}
+        return scales, block
 
     def part(self, name: str, dtype: mx.Dtype | None = None) -> mx.array:
         """One of the tensors."""

@@ -17,12 +17,15 @@ class Loading:
         attention_factor: YaRN's scale of queries and keys: derived from the file's `factor`, as the serving stacks of
             these models do, or the file's own `attention_factor` where it states one.
         speculator_bits: bits of the speculator's linear layers, quantised as they are loaded; None leaves them.
+        fp8_bits: bits to which weights published as 8-bit floats are packed; None multiplies them out, exactly but for
+            one rounding to the run dtype, in twice the memory.
         revision: of the target, where that is a hub id: a branch, tag or commit; None for the main branch.
         report: told how far download and loading are; what it raises ends them.
     """
 
     attention_factor: AttentionFactor = "derived"
     speculator_bits: Literal[4] | None = None
+    fp8_bits: Literal[8] | None = None
     revision: str | None = None
     report: Report = unreported
 

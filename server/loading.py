@@ -9,5 +9,6 @@ def loading(settings: Settings) -> Loading:
     return Loading(
         attention_factor=settings.attention_factor,
         speculator_bits=4 if settings.quantize_speculator == "4" else None,
+        fp8_bits=8 if settings.quantize_fp8 == "8" else None,
         revision=settings.revision,
     )

@@ -23,6 +23,10 @@ class Settings(BaseSettings):
         "off",
         description="Bits to which the speculator's linear layers are quantised as they load; 'off': none.",
     )
+    quantize_fp8: Literal["off", "8"] = Field(
+        "off",
+        description="Bits to which a target's FP8 weights are packed as they load; 'off': exact, in twice the memory.",
+    )
     speculation: Literal["auto", "always", "off"] = Field(
         "auto", description="How eagerly to draft, for requests that do not say."
     )
