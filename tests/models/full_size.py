@@ -158,10 +158,9 @@ def opened(case: Case) -> dict[str, Any]:
     with TemporaryDirectory() as place:
         size = write(Path(place), case.config, tensors)
         if case.target is None:
-            network = open_target(Path(place))
+            prepare_target(Path(place), mx.bfloat16)
         else:
-            network = open_speculator(Path(place), Laguna(TargetConfig.from_dict(case.target)))
-        cast_parameters(network, mx.bfloat16)
+            prepare_speculator(Path(place), Laguna(TargetConfig.from_dict(case.target)), mx.bfloat16)
     return {"tensors": len(tensors), "bytes": size, "seconds": time.perf_counter() - began}
 
 
