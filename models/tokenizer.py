@@ -135,6 +135,10 @@ class Tokenizer:
         """The id of the token that is written exactly so; None where there is none."""
         return self._encoder.token_to_id(text)
 
+    def bytes_of(self, id_: int) -> bytes:
+        """The bytes one token stands for, which may be part of a character; none for an id without a token."""
+        return self._bytes_of.get(id_, b"")
+
     def decoder(self) -> TextDecoder:
         """A fresh decoder for one answer; added tokens such as `<tool_call>` come out as their literal text."""
         return TextDecoder(self._bytes_of)

@@ -27,6 +27,11 @@ class Tokenizer(Protocol):
         """Ids that end a turn."""
         ...
 
+    @property
+    def vocab_size(self) -> int:
+        """One more than the highest id that has a token."""
+        ...
+
     def render(
         self,
         messages: Sequence[Mapping[str, Any]],
@@ -38,6 +43,14 @@ class Tokenizer(Protocol):
 
     def encode(self, text: str) -> list[int]:
         """Ids of a rendered prompt."""
+        ...
+
+    def token_id(self, text: str) -> int | None:
+        """The id of a token by its spelling, if there is one."""
+        ...
+
+    def bytes_of(self, id_: int) -> bytes:
+        """What one token stands for; it may be part of a character."""
         ...
 
     def decoder(self) -> TextDecoder:

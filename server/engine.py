@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,14 +12,13 @@ from typing import Literal
 
 import mlx.core as mx
 
-from models.decode.session import Request, Sampling
+from models.decode.session import Request
 from server.backend import Pair
 from server.errors import EngineDead, ModelLoading, QueueFull, Refusal, ServerStopping
 from server.rounds import News, Pulse, Rounds
 from server.served import Model, served
 from server.settings import Settings
-from server.ticket import Line, Ticket
-from server.turn import Speculation, Wishes
+from server.ticket import Line, Mail, Ticket
 
 log = logging.getLogger(__name__)
 
@@ -115,37 +113,31 @@ class Engine:
             step_seconds=None if began is None else now - began,
         )
 
-    def welcome(self) -> Model:
-        """The loaded model, if another request could be queued now.
+    def welcome(self, requests: int = 1) -> Model:
+        """The loaded model, if so many more requests could be queued now.
 
         Raises:
             QueueFull: too many wait already.
             ModelLoading, EngineDead, ServerStopping: it could never be answered.
         """
         model = self.model
-        if len(self._live) >= self._settings.concurrency + self._settings.queue:
+        if len(self._live) + requests > self._settings.concurrency + self._settings.queue:
             raise QueueFull(waiting=self._settings.queue)
         return model
 
-    def submit(self, prompt: Sequence[int], wishes: Wishes, max_tokens: int, speculation: Speculation | None) -> Ticket:
-        """Queue a request.
+    def submit(self, requests: Sequence[Request]) -> tuple[Mail, list[Ticket]]:
+        """Queue the requests of one turn, all or none, and say where their news will come.
 
         Raises:
             QueueFull, ModelLoading, EngineDead, ServerStopping: as `welcome` does.
         """
-        model = self.welcome()
-        ticket = Ticket(
-            Request(
-                prompt=tuple(prompt),
-                sampling=_sampling(wishes, model.sampling),
-                max_tokens=max_tokens,
-                stop_ids=model.tokenizer.eos_ids,
-                speculation=speculation or self._settings.speculation,
-            )
-        )
-        self._live.add(ticket)
-        self._line.join(ticket)
-        return ticket
+        self.welcome(len(requests))
+        mail = Mail()
+        tickets = [Ticket(request, mail, place) for place, request in enumerate(requests)]
+        self._live.update(tickets)
+        for ticket in tickets:
+            self._line.join(ticket)
+        return mail, tickets
 
     def release(self, ticket: Ticket) -> None:
         """Its answer is not wanted any more, or is over: the slot is free before the next round."""
@@ -206,14 +198,3 @@ class Engine:
         for ticket in list(self._live):
             ticket.deliver(refusal())
             self.release(ticket)
-
-
-def _sampling(wishes: Wishes, defaults: Sampling) -> Sampling:
-    """The client's wishes over the checkpoint's; without a seed, a fresh one."""
-    return Sampling(
-        temperature=defaults.temperature if wishes.temperature is None else wishes.temperature,
-        top_k=defaults.top_k if wishes.top_k is None else wishes.top_k,
-        top_p=defaults.top_p if wishes.top_p is None else wishes.top_p,
-        min_p=defaults.min_p if wishes.min_p is None else wishes.min_p,
-        seed=secrets.randbits(63) if wishes.seed is None else wishes.seed,
-    )

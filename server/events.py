@@ -1,9 +1,10 @@
 """Everything a generation can say, in no vendor's dialect, and the answer it adds up to."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tools.events import CallArguments, CallEnd, CallStart, Content, Piece, Reasoning
+from tools.events import CallArguments, CallEnd, CallStart, Content, Piece, Reasoning, Token
 from tools.laguna import Message
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Piece",
     "Reasoning",
     "Report",
+    "Token",
     "Usage",
 ]
 
@@ -72,3 +74,26 @@ class Answer:
 
     message: Message
     finished: Finished
+    tokens: tuple[Token, ...] = ()
+    """Those of the content, where that was asked for."""
+
+
+def summed(ends: Sequence[Finished]) -> tuple[Usage, Report]:
+    """What all choices of one turn took together: the prompt they share is counted once, times are the longest."""
+    usages, reports = [end.usage for end in ends], [end.report for end in ends]
+    usage = Usage(
+        prompt=usages[0].prompt,
+        completion=sum(usage.completion for usage in usages),
+        reasoning=sum(usage.reasoning for usage in usages),
+        cached=min(usage.cached for usage in usages),
+    )
+    off = [report.speculation_off for report in reports]
+    return usage, Report(
+        rounds=sum(report.rounds for report in reports),
+        drafted=sum(report.drafted for report in reports),
+        accepted=sum(report.accepted for report in reports),
+        prefill_seconds=max(report.prefill_seconds for report in reports),
+        decode_seconds=max(report.decode_seconds for report in reports),
+        cached_tokens=usage.cached,
+        speculation_off=None if None in off else off[0],
+    )

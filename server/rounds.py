@@ -126,7 +126,7 @@ def _news(update: Update) -> Progress | Refusal:
     if update.error is not None:
         log.error("a request failed", exc_info=update.error)
         return _failure(update.error)
-    return Progress(update.ids, update.finish, update.session.stats)
+    return Progress(update.ids, update.finish, update.session.stats, update.scores)
 
 
 def _failure(error: Exception) -> GenerationFailed:

@@ -8,6 +8,7 @@ from typing import Any
 from models.decode.session import Sampling
 from server.backend import Pair, Tokenizer
 from server.settings import Settings
+from server.turn import Speculation
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class Model:
     sampling: Sampling
     """For requests that do not say."""
     template_kwargs: Mapping[str, Any]
+    speculation: Speculation
+    """For requests that do not say."""
     speculation_off: str | None
     """Why nothing can be drafted, or None."""
     speculator: str | None
@@ -46,6 +49,7 @@ def served(pair: Pair, settings: Settings) -> Model:
         context_length=min(asked, pair.context_length),
         sampling=Sampling(defaults.temperature, defaults.top_k, defaults.top_p, defaults.min_p),
         template_kwargs=pair.default_chat_template_kwargs,
+        speculation=settings.speculation,
         speculation_off=pair.speculation_off,
         speculator=pair.speculator_id,
         warnings=pair.warnings,

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Literal
 
+from models.decode.logprobs import Scored
 from models.decode.session import Request, Stats
 from server.errors import Refusal
 
@@ -17,31 +18,44 @@ class Progress:
     ids: tuple[int, ...]
     finish: Literal["stop", "length"] | None
     stats: Stats
+    scores: tuple[Scored, ...] = ()
+    """One for each id, where the request asked for log probabilities."""
+
+
+class Mail:
+    """What comes for the tickets of one turn, in the order it came. Used on the event loop only."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[tuple[int, Progress | Refusal]] = asyncio.Queue()
+
+    def put(self, place: int, news: Progress | Refusal) -> None:
+        """Add what came for the ticket at `place`."""
+        self._queue.put_nowait((place, news))
+
+    async def next(self) -> tuple[int, Progress]:
+        """The next round's news of some ticket, by its place.
+
+        Raises:
+            Refusal: a request failed, by name.
+        """
+        place, news = await self._queue.get()
+        if isinstance(news, Refusal):
+            raise news
+        return place, news
 
 
 class Ticket:
-    """A request on its way through. The loop's side reads its mail; the thread's side reads `cancelled`."""
+    """A request on its way through. The loop's side sends its mail; the thread's side reads `cancelled`."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, mail: Mail, place: int = 0) -> None:
         self.request = request
         self.cancelled = False
-        self._mail: asyncio.Queue[Progress | Refusal] = asyncio.Queue()
+        self._mail = mail
+        self._place = place
 
     def deliver(self, news: Progress | Refusal) -> None:
         """Called on the event loop only."""
-        self._mail.put_nowait(news)
-
-    async def next(self) -> Progress:
-        """The next round's news.
-
-        Raises:
-            Refusal: the request failed, by name.
-        """
-        match await self._mail.get():
-            case Refusal() as refusal:
-                raise refusal
-            case progress:
-                return progress
+        self._mail.put(self._place, news)
 
 
 class Line:

@@ -18,6 +18,11 @@ class Wishes:
     min_p: float | None = None
     seed: int | None = None
     """A signed 64-bit number."""
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    """By token id."""
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -32,5 +37,15 @@ class Turn:
     stops: tuple[str, ...] = ()
     max_tokens: int | None = None
     """At most so many tokens; None is up to the end of the context."""
+    min_tokens: int = 0
+    """The model does not end its turn before so many tokens."""
+    thinking_budget: int | None = None
+    """Thinking that the prompt opened ends after at most so many tokens."""
+    choices: int = 1
+    """So many answers to the one prompt, by seeds of their own."""
+    top_logprobs: int | None = None
+    """Say of every token of the content how likely it was, and so many likelier ones; None says nothing."""
+    one_call: bool = False
+    """The turn ends with its first complete call."""
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     speculation: Speculation | None = None

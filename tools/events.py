@@ -13,10 +13,25 @@ class Reasoning:
 
 
 @dataclass(frozen=True, slots=True)
+class Token:
+    """One token of a text, and how likely it was: its natural logarithm, as those of the likeliest at its place."""
+
+    text: str
+    """What of the text it wrote; empty while a character waits for the bytes of the next token."""
+    data: bytes
+    """Its bytes, as far as they are part of the text."""
+    logprob: float
+    likeliest: tuple[tuple[bytes, float], ...] = ()
+    """The bytes of whole tokens and their logarithms, likeliest first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Content:
     """Text the model wrote to the user."""
 
     text: str
+    tokens: tuple[Token, ...] = ()
+    """Where that was asked for, the tokens of this text: their texts join to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +63,13 @@ Piece = Reasoning | Content | CallStart | CallArguments | CallEnd
 def merged(pieces: Iterable[Piece]) -> list[Piece]:
     """The same pieces with neighbours of one kind (and one call) joined, so that a long push makes few frames."""
     whole: list[Piece] = []
-    run: list[str] = []
-    last: Piece | None = None
+    run: list[Piece] = []
     for piece in pieces:
-        if last is not None and not _continues(last, piece):
-            whole.append(_joined(last, run))
+        if run and not _continues(run[-1], piece):
+            whole.append(_joined(run))
             run = []
-        run.append(_text(piece))
-        last = piece
-    if last is not None:
-        whole.append(_joined(last, run))
-    return whole
+        run.append(piece)
+    return [*whole, _joined(run)] if run else whole
 
 
 def finish_reason(end: Literal["stop", "length"], complete_calls: int) -> Literal["stop", "length", "tool_calls"]:
@@ -88,15 +99,16 @@ def _text(piece: Piece) -> str:
             return ""
 
 
-def _joined(last: Piece, run: list[str]) -> Piece:
+def _joined(run: list[Piece]) -> Piece:
     if len(run) == 1:
-        return last
-    match last:
+        return run[0]
+    text = "".join(map(_text, run))
+    match run[0]:
         case Reasoning():
-            return Reasoning("".join(run))
+            return Reasoning(text)
         case Content():
-            return Content("".join(run))
+            return Content(text, tuple(token for piece in run if isinstance(piece, Content) for token in piece.tokens))
         case CallArguments(index, _):
-            return CallArguments(index, "".join(run))
-        case _:
-            return last
+            return CallArguments(index, text)
+        case piece:
+            return piece

@@ -125,6 +125,11 @@ class Reader:
             self._read(sign, part)
         return self._taken()
 
+    @property
+    def held(self) -> int:
+        """How many characters at the end of what was pushed may still become a tag, and so were not read."""
+        return self._scanner.held
+
     def finish(self, end: Literal["stop", "length"]) -> list[Piece]:
         """What was held back, now that the model (or a stop string) ended the turn, or the token limit cut it."""
         if self._over:

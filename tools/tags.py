@@ -58,6 +58,11 @@ class Scanner:
         self._held = text[end:]
         return tokens
 
+    @property
+    def held(self) -> int:
+        """How many characters of what was pushed wait."""
+        return len(self._held)
+
     def finish(self) -> list[Token]:
         """What was held, as the text it turned out to be."""
         held, self._held = self._held, ""

@@ -28,6 +28,17 @@ def position_key(seed: int, position: int) -> tuple[int, int]:
     return word >> 32, word & 0xFFFFFFFF
 
 
+def seed_of_choice(seed: int, choice: int) -> int:
+    """The seed of one of several answers to the same prompt: the first has `seed` itself, the others one mixed from it.
+
+    The same for the same pair of numbers, whatever else is asked for.
+    """
+    if choice == 0:
+        return seed
+    word = _mix(_mix(seed & WORD) ^ _mix(choice * STEP & WORD))
+    return word - (1 << 64) if word >> 63 else word
+
+
 @dataclass(frozen=True)
 class Noise:
     """The Gumbel noise of one round: a row [vocabulary], float32, indexed by token id, for each key in use."""

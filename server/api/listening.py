@@ -8,14 +8,16 @@ from server.events import Answer
 from server.generation import Generation
 
 
-async def while_heard(request: Request, generation: Generation) -> Answer:
-    """The answer; its slot is free again afterwards. A handler that does not stream is not told when its client leaves.
+async def while_heard(request: Request, generation: Generation) -> list[Answer]:
+    """The answers, one a choice; their slots are free again afterwards.
+
+    A handler that does not stream is not told when its client leaves, so this listens for it.
 
     Raises:
         ClientGone: the client hung up before the end.
         Refusal: the generation failed, by name.
     """
-    answer: Answer | None = None
+    answers: list[Answer] | None = None
     failure: Refusal | None = None
     try:
         async with anyio.create_task_group() as group:
@@ -27,7 +29,7 @@ async def while_heard(request: Request, generation: Generation) -> Answer:
 
             group.start_soon(watch)
             try:
-                answer = await generation.answer()
+                answers = await generation.answers()
             except Refusal as refusal:
                 failure = refusal
             group.cancel_scope.cancel()
@@ -35,6 +37,6 @@ async def while_heard(request: Request, generation: Generation) -> Answer:
         generation.close()
     if failure is not None:
         raise failure
-    if answer is None:
+    if answers is None:
         raise ClientGone
-    return answer
+    return answers

@@ -1,7 +1,7 @@
 """Frames of server-sent events: what each dialect's stream has in common."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -29,10 +29,18 @@ def _keep_alive() -> ServerSentEvent:
 class EventStream(EventSourceResponse):
     """A generation, streamed. Its slot is freed when the response ends, in whatever way."""
 
-    def __init__(self, frames: AsyncGenerator[bytes], generation: Generation, settings: Settings) -> None:
+    def __init__(
+        self,
+        frames: AsyncGenerator[bytes],
+        generation: Generation,
+        settings: Settings,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self._generation = generation
         super().__init__(
             frames,
+            headers=headers,
             ping=settings.keep_alive,
             sep="\n",
             ping_message_factory=_keep_alive,

@@ -7,7 +7,8 @@ import click
 import pytest
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
-from server.api.chat.schema import ONLY, ChatRequest
+from server.api.chat.parameters import ONLY, WITHOUT_EFFECT
+from server.api.chat.schema import ChatRequest
 from server.cli import main, serve
 
 ROOT = Path(__file__).parents[2]
@@ -47,5 +48,5 @@ def test_the_refused_fields_are_listed_as_refused_and_no_others() -> None:
 
 
 def test_every_parameter_of_openais_api_is_honoured_refused_or_listed_as_without_effect() -> None:
-    theirs = {"stream", *CompletionCreateParamsBase.__annotations__}
+    theirs = {"stream", *CompletionCreateParamsBase.__annotations__, *WITHOUT_EFFECT}
     assert theirs - ChatRequest.model_fields.keys() - ONLY.keys() <= row("accepted, without effect")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from models.decode.batch import Update
+from models.decode.logprobs import Scored
 from models.decode.session import Request, Session
 from models.decode.width import Acceptance
 from models.messages import TemplateError, for_template
@@ -51,6 +52,7 @@ class ScriptTokenizer:
     """The smallest vocabulary and template that show what the real ones do."""
 
     eos_ids = frozenset({EOS})
+    vocab_size = EOS + 1
 
     def render(
         self,
@@ -67,6 +69,12 @@ class ScriptTokenizer:
 
     def encode(self, text: str) -> list[int]:
         return list(ids_of(text))
+
+    def token_id(self, text: str) -> int | None:
+        return 256 + SPECIALS.index(text) if text in SPECIALS else None
+
+    def bytes_of(self, id_: int) -> bytes:
+        return _BYTES.get(id_, b"")
 
     def decoder(self) -> TextDecoder:
         return TextDecoder(_BYTES)
@@ -173,4 +181,12 @@ def _update(session: Session, brought: Round | None) -> Update:
     session.emitted += ids
     if brought is None:
         return Update(session, finish="stop")
-    return Update(session, ids, "length" if len(ids) == left else None)
+    return Update(session, ids, "length" if len(ids) == left else None, scores=_scores(session.request, ids))
+
+
+def _scores(request: Request, ids: Sequence[int]) -> tuple[Scored, ...]:
+    """Each id is as likely as its number says, and the likeliest instead of it are those that follow it."""
+    if request.top_logprobs is None:
+        return ()
+    beside = range(request.top_logprobs)
+    return tuple(Scored(-id_ / 64, tuple(((id_ + step) % EOS, -step / 8) for step in beside)) for id_ in ids)

@@ -11,14 +11,13 @@ from typing import NoReturn
 import httpx2
 import pytest
 
-from models.decode.session import InvalidRequest, Request, Session
+from models.decode.session import InvalidRequest, Request, Sampling, Session
 from server.api.chat import schema
 from server.backend import Pair
 from server.engine import Engine
 from server.errors import UnreadableBody
 from server.settings import Settings
-from server.turn import Wishes
-from tests.server.script import ScriptBatch, ScriptPair, forever, ids_of, says, text_of
+from tests.server.script import EOS, ScriptBatch, ScriptPair, forever, ids_of, says, text_of
 from tests.server.stand import Stand, asked, running, stand, wait_until
 from tests.server.wire import chunks, refused
 
@@ -97,12 +96,13 @@ def test_an_answer_that_nobody_reads_keeps_no_place() -> None:
         while engine.health.state == "loading":
             await asyncio.sleep(0.01)
         try:
-            ticket = engine.submit(ids_of("x"), Wishes(), 100, None)
+            request = Request(ids_of("x"), Sampling(), 100, frozenset({EOS}))
+            mail, _ = engine.submit([request])
             while engine.health.running or engine.health.waiting:
                 await asyncio.sleep(0.01)
-            engine.submit(ids_of("x"), Wishes(), 100, None)
+            engine.submit([request])
             read: tuple[int, ...] = ()
-            while (progress := await ticket.next()).finish is None:
+            while (progress := (await mail.next())[1]).finish is None:
                 read += progress.ids
             return text_of(read)
         finally:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from server.api.chat import schema
+from server.api.chat import parameters, schema
 from server.api.wire import json_body, parsed
 from server.errors import VERDICTS, ClientGone, Refusal, UnreadableBody, envelope, headers
 from server.turn import Turn
@@ -40,7 +40,7 @@ MESSAGES = st.fixed_dictionaries(
         "function_call": VALUES,
     },
 )
-FIELDS = sorted({*schema.ChatRequest.model_fields, *schema.ONLY} - {"messages"})
+FIELDS = sorted({*schema.ChatRequest.model_fields, *parameters.ONLY} - {"messages"})
 BODIES = st.builds(
     lambda messages, rest: {"messages": messages} | rest,
     st.lists(MESSAGES, min_size=1, max_size=4) | VALUES,

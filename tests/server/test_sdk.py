@@ -92,8 +92,8 @@ def test_errors_arrive_as_the_exceptions_of_the_sdk() -> None:
                 create(model=MODEL, messages=long, stream=streamed)
             assert (overflow.value.code, overflow.value.param) == ("context_length_exceeded", "messages")
         with pytest.raises(openai.BadRequestError) as unsupported:
-            create(model=MODEL, messages=HI, logprobs=True)
-        assert unsupported.value.param == "logprobs"
+            create(model=MODEL, messages=HI, web_search_options={})
+        assert unsupported.value.param == "web_search_options"
 
 
 def test_answers_and_errors_have_request_ids(served: Stand) -> None:

@@ -2,11 +2,13 @@
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from typing import Any, assert_never
 
+from server.api.chat.logprobs import logprobs
+from server.api.chat.schema import ChatRequest
 from server.api.sse import DONE, data
 from server.api.wire import compact
 from server.errors import Refusal, envelope
@@ -21,6 +23,7 @@ from server.events import (
     Reasoning,
     Report,
     Usage,
+    summed,
 )
 from server.settings import ReasoningField
 
@@ -33,39 +36,62 @@ _NAMES: Mapping[ReasoningField, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Envelope:
-    """What every chunk of one answer says alike."""
+    """What every chunk of one answer says alike, and what its request wants to be told."""
 
     key: str
     """32 hexadecimal digits, new for each answer; all ids in it are made from them."""
     created: int
     model: str
     reasoning_field: ReasoningField
+    choices: int = 1
+    logprobs: bool = False
+    include_usage: bool = False
+    service_tier: bool = False
+    """The request named one; the answer says which it got, and there is only one."""
 
     @classmethod
-    def fresh(cls, model: str, reasoning_field: ReasoningField) -> "Envelope":
+    def fresh(cls, model: str, reasoning_field: ReasoningField, asked: ChatRequest) -> "Envelope":
         """For an answer that begins now."""
-        return cls(uuid.uuid4().hex, int(time.time()), model, reasoning_field)
+        return cls(
+            uuid.uuid4().hex,
+            int(time.time()),
+            model,
+            reasoning_field,
+            choices=asked.n or 1,
+            logprobs=bool(asked.logprobs),
+            include_usage=asked.include_usage,
+            service_tier=asked.service_tier is not None,
+        )
 
-    @property
-    def id(self) -> str:
-        """The completion's id."""
-        return f"chatcmpl-{self.key}"
+    def head(self, kind: str) -> dict[str, Any]:
+        """What an answer of this kind of object begins with."""
+        tier = {"service_tier": "default"} if self.service_tier else {}
+        return {"id": f"chatcmpl-{self.key}", "object": kind, "created": self.created, "model": self.model} | tier
 
-    def call_id(self, index: int) -> str:
-        """The id of the answer's call `index`, the same whether streamed or not, unique across answers."""
-        return f"call_{self.key[:24]}{index}"
+    def call_id(self, choice: int, index: int) -> str:
+        """The id of a choice's call `index`, the same whether streamed or not, unique across choices and answers."""
+        return f"call_{self.key[:24]}{choice or ''}{'_' if choice else ''}{index}"
 
     def reasoning(self, text: str) -> dict[str, str]:
         """Reasoning under the name or names in use."""
         return dict.fromkeys(_NAMES[self.reasoning_field], text)
 
 
-def body(answer: Answer, envelope: Envelope) -> dict[str, Any]:
-    """The answer as `chat.completion`."""
-    message, finished = answer.message, answer.finished
+def body(answers: Sequence[Answer], envelope: Envelope) -> dict[str, Any]:
+    """The answers as `chat.completion`, one a choice."""
+    counted, reported = summed([answer.finished for answer in answers])
+    return envelope.head("chat.completion") | {
+        "choices": [_choice(index, answer, envelope) for index, answer in enumerate(answers)],
+        "usage": usage(counted),
+        "laguna": report(reported),
+    }
+
+
+def _choice(choice: int, answer: Answer, envelope: Envelope) -> dict[str, Any]:
+    message = answer.message
     calls = [
         {
-            "id": envelope.call_id(index),
+            "id": envelope.call_id(choice, index),
             "type": "function",
             "function": {"name": call.name, "arguments": call.arguments},
         }
@@ -77,32 +103,28 @@ def body(answer: Answer, envelope: Envelope) -> dict[str, Any]:
         spoken |= envelope.reasoning(message.reasoning)
     if calls:
         spoken["tool_calls"] = calls
-    return {
-        "id": envelope.id,
-        "object": "chat.completion",
-        "created": envelope.created,
-        "model": envelope.model,
-        "choices": [{"index": 0, "message": spoken, "logprobs": None, "finish_reason": finished.reason}],
-        "usage": usage(finished.usage),
-        "laguna": report(finished.report),
-    }
+    scores = logprobs(answer.tokens) if envelope.logprobs else None
+    return {"index": choice, "message": spoken, "logprobs": scores, "finish_reason": answer.finished.reason}
 
 
-async def frames(events: AsyncGenerator[Event], envelope: Envelope, *, include_usage: bool) -> AsyncGenerator[bytes]:
-    """The stream. The role chunk goes out before there is anything to say, so that the client knows we are here."""
-    chunk = Chunk(envelope, include_usage=include_usage)
-    yield chunk.delta({"role": "assistant", "content": ""})
-    async with aclosing(events):
-        async for event in events:
+async def frames(told: AsyncGenerator[tuple[int, Event]], envelope: Envelope) -> AsyncGenerator[bytes]:
+    """The stream. The role chunks go out before there is anything to say, so that the client knows we are here."""
+    chunk = Chunk(envelope)
+    for choice in range(envelope.choices):
+        yield chunk.delta(choice, {"role": "assistant", "content": ""})
+    ends: list[Finished] = []
+    async with aclosing(told):
+        async for choice, event in told:
             if isinstance(event, Finished):
-                for frame in chunk.ending(event):
+                ends.append(event)
+                for frame in chunk.ending(choice, ends):
                     yield frame
             elif not isinstance(event, CallEnd):
-                yield chunk.delta(delta(event, envelope))
+                yield chunk.event(choice, event)
     yield DONE
 
 
-def delta(event: Reasoning | Content | CallStart | CallArguments, envelope: Envelope) -> dict[str, Any]:
+def delta(event: Reasoning | Content | CallStart | CallArguments, envelope: Envelope, choice: int) -> dict[str, Any]:
     """What one event adds to the message. Id, type and name of a call are sent once: clients concatenate them."""
     match event:
         case Reasoning(text):
@@ -111,7 +133,7 @@ def delta(event: Reasoning | Content | CallStart | CallArguments, envelope: Enve
             return {"content": text}
         case CallStart(index, name):
             function = {"name": name, "arguments": ""}
-            call = {"index": index, "id": envelope.call_id(index), "type": "function", "function": function}
+            call = {"index": index, "id": envelope.call_id(choice, index), "type": "function", "function": function}
             return {"tool_calls": [call]}
         case CallArguments(index, fragment):
             return {"tool_calls": [{"index": index, "function": {"arguments": fragment}}]}
@@ -122,28 +144,39 @@ def delta(event: Reasoning | Content | CallStart | CallArguments, envelope: Enve
 class Chunk:
     """Frames of one stream. All but the delta is serialised once."""
 
-    def __init__(self, envelope: Envelope, *, include_usage: bool) -> None:
-        head = {"id": envelope.id, "object": "chat.completion.chunk", "created": envelope.created}
-        self._head = compact(head | {"model": envelope.model})[:-1]
+    def __init__(self, envelope: Envelope) -> None:
+        self._envelope = envelope
+        self._head = compact(envelope.head("chat.completion.chunk"))[:-1]
         # With usage asked for, every chunk but the one that has it says null; otherwise none has the key.
-        self._tail = ',"usage":null}' if include_usage else "}"
-        self._include_usage = include_usage
+        self._tail = ',"usage":null}' if envelope.include_usage else "}"
 
-    def delta(self, delta: Mapping[str, Any]) -> bytes:
+    def event(self, choice: int, event: Reasoning | Content | CallStart | CallArguments) -> bytes:
+        """A chunk that adds what one event says."""
+        scored = self._envelope.logprobs and isinstance(event, Content)
+        scores = compact(logprobs(event.tokens)) if scored and isinstance(event, Content) else "null"
+        return self.delta(choice, delta(event, self._envelope, choice), scores)
+
+    def delta(self, choice: int, delta: Mapping[str, Any], scores: str = "null") -> bytes:
         """A chunk that adds to the message."""
-        return self._choice(compact(delta), "null", self._tail)
+        return self._choice(choice, compact(delta), scores, "null", self._tail)
 
-    def ending(self, finished: Finished) -> list[bytes]:
-        """The one chunk with a finish reason and, where it was asked for, the one with usage."""
-        reason = compact(finished.reason)
-        told = f',"laguna":{compact(report(finished.report))}'
-        if not self._include_usage:
-            return [self._choice("{}", reason, told + self._tail)]
-        counted = f'{self._head},"choices":[],"usage":{compact(usage(finished.usage))}{told}}}'
-        return [self._choice("{}", reason, self._tail), data(counted)]
+    def ending(self, choice: int, ends: Sequence[Finished]) -> list[bytes]:
+        """The one chunk of a choice with a finish reason and, after the last, one with usage where it was asked for.
 
-    def _choice(self, delta: str, reason: str, tail: str) -> bytes:
-        choice = f'{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":{reason}}}'
+        `ends` are those of all choices that are over, this one's last.
+        """
+        reason = compact(ends[-1].reason)
+        if len(ends) < self._envelope.choices:
+            return [self._choice(choice, "{}", "null", reason, self._tail)]
+        counted, reported = summed(ends)
+        told = f',"laguna":{compact(report(reported))}'
+        if not self._envelope.include_usage:
+            return [self._choice(choice, "{}", "null", reason, told + self._tail)]
+        total = f'{self._head},"choices":[],"usage":{compact(usage(counted))}{told}}}'
+        return [self._choice(choice, "{}", "null", reason, self._tail), data(total)]
+
+    def _choice(self, index: int, delta: str, scores: str, reason: str, tail: str) -> bytes:
+        choice = f'{{"index":{index},"delta":{delta},"logprobs":{scores},"finish_reason":{reason}}}'
         return data(f'{self._head},"choices":[{choice}]{tail}')
 
 

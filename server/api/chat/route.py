@@ -4,7 +4,7 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request, Response
 
 from server.api.catalog import known
-from server.api.chat import encode, schema
+from server.api.chat import encode, parameters, schema
 from server.api.listening import while_heard
 from server.api.sse import EventStream, guarded
 from server.api.wire import Json, json_body
@@ -22,14 +22,15 @@ def routes(engine: Engine, settings: Settings) -> APIRouter:
         """Answer a conversation, streamed or whole."""
         body = await json_body(request, settings.max_body_mib << 20)
         # Megabytes take seconds to check, and the other streams go on meanwhile.
-        asked, turn = await run_sync(schema.understood, body)
+        told = await run_sync(schema.understood, body)
+        asked, ignored = told.asked, parameters.told(told.ignored)
         model = known(engine, asked.model)
-        generation = await begin(engine, turn)
-        envelope = encode.Envelope.fresh(model.id, settings.reasoning_field)
+        generation = await begin(engine, told.turn)
+        envelope = encode.Envelope.fresh(model.id, settings.reasoning_field, asked)
         if asked.stream:
-            frames = encode.frames(generation.events(), envelope, include_usage=asked.include_usage)
-            return EventStream(guarded(frames, encode.error), generation, settings)
-        answer = await while_heard(request, generation)
-        return Json(encode.body(answer, envelope))
+            frames = encode.frames(generation.told(), envelope)
+            return EventStream(guarded(frames, encode.error), generation, settings, headers=ignored)
+        answers = await while_heard(request, generation)
+        return Json(encode.body(answers, envelope), headers=ignored)
 
     return router

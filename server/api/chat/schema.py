@@ -1,40 +1,19 @@
 """What may come in: which fields are honoured, which may only hold their default, and what a turn is made of."""
 
+import re
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
+from models.decode.request import MOST_LOGPROBS, REPETITION_RANGE
 from server.api.chat.history import Message, conversation
+from server.api.chat.parameters import refuse_unsupported, unknown
 from server.api.wire import Array, Wire, checked, parsed
-from server.errors import InvalidValue, ParameterConflict, UnsupportedParameter
+from server.errors import InvalidValue, ParameterConflict
 from server.turn import Turn, Wishes
-
-ONLY: Mapping[str, tuple[Any, ...]] = MappingProxyType(
-    {
-        "n": (1,),
-        "logprobs": (False,),
-        "top_logprobs": (0,),
-        "logit_bias": ({},),
-        "presence_penalty": (0, 0.0),
-        "frequency_penalty": (0, 0.0),
-        "repetition_penalty": (1, 1.0),
-        "response_format": ({"type": "text"},),
-        "tool_choice": ("auto", "none"),
-        "parallel_tool_calls": (True,),
-        "functions": ([],),
-        "function_call": ("none",),
-        "prediction": (),
-        "modalities": (["text"],),
-        "moderation": (),
-        "audio": (),
-        "verbosity": ("medium",),
-        "web_search_options": (),
-        "service_tier": ("auto", "default"),
-    }
-)
-"""Fields that would change the answer and are not honoured beyond these values; anything else is refused by name."""
 
 RESERVED_KWARGS = frozenset({"self", "messages", "tools", "add_generation_prompt"})
 """Template arguments that the server sets itself."""
@@ -51,6 +30,22 @@ LONGEST_STOP = 1024
 
 Stop = Annotated[str, Field(min_length=1, max_length=LONGEST_STOP)]
 Stops = Annotated[Array[Stop], Field(max_length=4), BeforeValidator(_one_is_many)]
+
+
+_TOKEN_ID = re.compile(r"0|[1-9][0-9]{0,8}")
+
+
+def _by_token_id(bias: dict[str, float]) -> dict[str, float]:
+    for name in bias:
+        if not _TOKEN_ID.fullmatch(name):
+            raise PydanticCustomError("bias_key", "expected token ids as keys, each a string of digits")
+    return bias
+
+
+Bias = Annotated[float, Field(ge=-100, le=100)]
+Penalty = Annotated[float, Field(ge=-2, le=2)]
+LOWEST_REPETITION, HIGHEST_REPETITION = REPETITION_RANGE
+MOST_CHOICES = 8
 
 
 class StreamOptions(Wire):
@@ -95,10 +90,22 @@ class ChatRequest(Wire):
     min_p: float | None = Field(None, ge=0, le=1)
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
     stop: Stops | None = None
+    n: int | None = Field(None, ge=1, le=MOST_CHOICES)
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=MOST_LOGPROBS)
+    logit_bias: Annotated[dict[str, Bias], AfterValidator(_by_token_id)] | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    repetition_penalty: float | None = Field(None, ge=LOWEST_REPETITION, le=HIGHEST_REPETITION)
+    min_tokens: int | None = Field(None, ge=0)
+    thinking_token_budget: int | None = Field(None, ge=0)
+    """vLLM's name. Thinking that the prompt opens ends after so many tokens."""
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     tools: Array[Tool] | None = None
     tool_choice: Literal["auto", "none"] | None = None
+    parallel_tool_calls: bool | None = None
+    service_tier: Literal["auto", "default", "flex", "scale", "priority"] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     reasoning_effort: Effort | None = None
     speculation: Literal["auto", "always", "off"] | None = None
@@ -109,15 +116,45 @@ class ChatRequest(Wire):
         """Whether the stream ends with a usage chunk."""
         return bool(self.stream_options and self.stream_options.include_usage)
 
+    def checked_together(self) -> Self:
+        """The request, if no two fields of it are at odds.
 
-def understood(body: bytes) -> tuple[ChatRequest, Turn]:
+        Raises:
+            ParameterConflict, InvalidValue: by the name of one of them.
+        """
+        budget = self.max_tokens or self.max_completion_tokens
+        if self.max_tokens is not None and self.max_completion_tokens is not None:
+            raise ParameterConflict("Set 'max_tokens' or 'max_completion_tokens', not both.", param="max_tokens")
+        if budget is not None and (self.min_tokens or 0) > budget:
+            raise InvalidValue(f"'min_tokens' must be at most the {budget} of 'max_tokens'.", param="min_tokens")
+        if self.stream_options is not None and not self.stream:
+            raise InvalidValue("'stream_options' is only allowed with 'stream': true.", param="stream_options")
+        if self.top_logprobs is not None and not self.logprobs:
+            raise InvalidValue("'top_logprobs' is only allowed with 'logprobs': true.", param="top_logprobs")
+        if self.tool_choice == "auto" and not self.tools:
+            raise InvalidValue("'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice")
+        return self
+
+
+@dataclass(frozen=True)
+class Understood:
+    """A request that can be answered."""
+
+    asked: ChatRequest
+    turn: Turn
+    ignored: tuple[str, ...]
+    """Names of fields that nobody here knows."""
+
+
+def understood(body: bytes) -> Understood:
     """A request from its bytes to the turn it asks for. It may take a while, so it has no place on the event loop.
 
     Raises:
         Refusal: by name, whatever is wrong with it.
     """
-    asked = read(parsed(body))
-    return asked, turn(asked)
+    present = {name: value for name, value in parsed(body).items() if value is not None}
+    asked = read(present)
+    return Understood(asked, turn(asked), unknown(present, ChatRequest.model_fields))
 
 
 def read(body: Mapping[str, Any]) -> ChatRequest:
@@ -127,34 +164,12 @@ def read(body: Mapping[str, Any]) -> ChatRequest:
         Refusal: by the name of the first parameter that is wrong, or set and not honoured.
     """
     present = {name: value for name, value in body.items() if value is not None}
-    _refuse_unsupported(present)
-    asked = checked(ChatRequest, present)
-    if asked.max_tokens is not None and asked.max_completion_tokens is not None:
-        raise ParameterConflict("Set 'max_tokens' or 'max_completion_tokens', not both.", param="max_tokens")
-    if asked.stream_options is not None and not asked.stream:
-        raise InvalidValue("'stream_options' is only allowed with 'stream': true.", param="stream_options")
-    if asked.tool_choice == "auto" and not asked.tools:
-        raise InvalidValue("'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice")
+    refuse_unsupported(present)
+    asked = checked(ChatRequest, present).checked_together()
     for name in RESERVED_KWARGS & (asked.chat_template_kwargs or {}).keys():
         param = f"chat_template_kwargs.{name}"
         raise InvalidValue(f"'{param}' cannot be set: the server does.", param=param)
     return asked
-
-
-def _refuse_unsupported(present: Mapping[str, Any]) -> None:
-    for name, allowed in ONLY.items():
-        if name in present and not any(_same(present[name], value) for value in allowed):
-            raise UnsupportedParameter(f"'{name}' is not supported{_except(allowed)}.", param=name)
-
-
-def _same(value: object, allowed: object) -> bool:
-    """Equality that keeps true and 1 apart."""
-    return type(value) is type(allowed) and value == allowed
-
-
-def _except(allowed: tuple[Any, ...]) -> str:
-    values = list(dict.fromkeys(str(value) for value in allowed))
-    return f" with any other value than {' or '.join(values)}" if values else ""
 
 
 def turn(asked: ChatRequest) -> Turn:
@@ -174,9 +189,18 @@ def turn(asked: ChatRequest) -> Turn:
             top_p=asked.top_p,
             min_p=asked.min_p,
             seed=asked.seed,
+            logit_bias={int(name): value for name, value in (asked.logit_bias or {}).items() if value},
+            presence_penalty=asked.presence_penalty or 0.0,
+            frequency_penalty=asked.frequency_penalty or 0.0,
+            repetition_penalty=asked.repetition_penalty or 1.0,
         ),
         stops=tuple(asked.stop or ()),
         max_tokens=asked.max_tokens or asked.max_completion_tokens,
+        min_tokens=asked.min_tokens or 0,
+        thinking_budget=asked.thinking_token_budget,
+        choices=asked.n or 1,
+        top_logprobs=(asked.top_logprobs or 0) if asked.logprobs else None,
+        one_call=asked.parallel_tool_calls is False,
         template_kwargs=effort | (asked.chat_template_kwargs or {}),
         speculation=asked.speculation,
     )

@@ -1,0 +1,23 @@
+"""How likely each token of a content was, in OpenAI's words."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from server.events import Token
+
+LOWEST = -9999.0
+"""What OpenAI says of a token that could not come; JSON has no infinity."""
+
+
+def logprobs(tokens: Iterable[Token]) -> dict[str, Any]:
+    """The `logprobs` object of a choice. The tokens' texts join to its content, and their bytes to its bytes."""
+    return {"content": [_entry(token) for token in tokens], "refusal": None}
+
+
+def _entry(token: Token) -> dict[str, Any]:
+    likeliest = [_told(data.decode(errors="replace"), data, logprob) for data, logprob in token.likeliest]
+    return _told(token.text, token.data, token.logprob) | {"top_logprobs": likeliest}
+
+
+def _told(text: str, data: bytes, logprob: float) -> dict[str, Any]:
+    return {"token": text, "logprob": max(logprob, LOWEST), "bytes": list(data)}
