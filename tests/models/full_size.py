@@ -18,10 +18,9 @@ from typing import Any
 
 import mlx.core as mx
 
-from models.checkpoint import open_speculator, open_target
+from models.checkpoint import prepare_speculator, prepare_target
 from models.config import TargetConfig
 from models.laguna import Laguna
-from models.settling import cast_parameters
 from tests.models import published as of
 from tests.models import published_packing as packing
 from tests.models import published_tensors as layout
