@@ -96,7 +96,7 @@ def _parts(root: object, through: tuple[str, ...] = ("allOf", "anyOf", "oneOf"))
         seen.add(id(schema))
         found.append(schema)
         branches = [branch for word in through for branch in _list(schema.get(word))]
-        waiting.extend(reversed([_target(root, schema.get("$ref")), *branches]))
+        waiting.extend(reversed([target(root, schema.get("$ref")), *branches]))
     return found
 
 
@@ -104,7 +104,7 @@ def _list(value: object) -> Sequence[object]:
     return value if isinstance(value, list) else ()
 
 
-def _target(root: object, ref: object) -> object:
+def target(root: object, ref: object) -> object:
     """What a local JSON pointer (RFC 6901) such as `#/$defs/Place` points at; None where it points nowhere."""
     if not isinstance(ref, str) or not ref.startswith("#"):
         return None
@@ -148,9 +148,9 @@ class _Reading:
             yield _named(schema["type"])
         values = _values(schema)
         if values is not None and "type" not in schema:
-            yield frozenset[str]().union(*(_NAMES[_type_of(value)] for value in values))
+            yield frozenset[str]().union(*(_NAMES[type_of(value)] for value in values))
         if "$ref" in schema:
-            yield self._types(_target(self.root, schema["$ref"]))
+            yield self._types(target(self.root, schema["$ref"]))
         for word in ("anyOf", "oneOf"):
             branches = _list(schema.get(word))
             if branches:
@@ -161,7 +161,7 @@ class _Reading:
         """Whether a branch only leads back to a schema being read: then the other branches decide."""
         if not isinstance(branch, Mapping):
             return False
-        return id(branch) in self.open or id(_target(self.root, branch.get("$ref"))) in self.open
+        return id(branch) in self.open or id(target(self.root, branch.get("$ref"))) in self.open
 
     def _members(self, schema: object, seen: set[int]) -> tuple[object, ...] | None:
         """The only values allowed (`enum`, `const`), where the schema lists them; None otherwise."""
@@ -171,7 +171,7 @@ class _Reading:
         if values is not None:
             return values
         seen.add(id(schema))
-        for branch in (_target(self.root, schema.get("$ref")), *_list(schema.get("allOf"))):
+        for branch in (target(self.root, schema.get("$ref")), *_list(schema.get("allOf"))):
             members = self._members(branch, seen)
             if members is not None:
                 return members
@@ -189,7 +189,8 @@ def _values(schema: Mapping[str, object]) -> tuple[object, ...] | None:
     return tuple(values) if isinstance(values, list) and values else None
 
 
-def _type_of(value: object) -> str:
+def type_of(value: object) -> str:
+    """What JSON schema calls the type of a value."""
     match value:
         case None:
             return "null"
