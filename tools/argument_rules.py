@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tools.json_rules import INLINE, SchemaError, UnsupportedKeyword, check_keywords, json_rule
+from tools.json_rules import SchemaError, UnsupportedKeyword, check_keywords, json_rule
 from tools.patterns import FORMATS, expression, slashed
 from tools.schema import Tool, target, type_of
 from tools.tags import Sign
@@ -34,7 +34,7 @@ def value_rules(name: str, tool: Tool, key: str, schema: object, *, strict: bool
         allowed = [m for m in kind.members if kind.types is None or type_of(m) in kind.types]
         return [f"{name}: ({' | '.join(literals(allowed, key))}) {literal(Sign.VALUE_END)}"]
     if kind.types is not None and "string" not in kind.types:
-        rule = json_rule(schema, tool.parameters, strict=strict, spacing=INLINE)
+        rule = json_rule(schema, tool.parameters, strict=strict)
         return [f"{name}: {name}_json {literal(Sign.VALUE_END)}", f"{name}_json: {rule}"]
     return _text_or_json(name, _branches(schema, tool.parameters), tool, key, strict=strict)
 
@@ -73,7 +73,7 @@ def _text_or_json(name: str, branches: Sequence[object], tool: Tool, key: str, *
         rules.append(_bounded(ways[-1], part, plain, f"properties.{key}", strict=strict))
     for place, part in enumerate(nested if strings else ()):
         ways.append(f"{name}_json{place} {literal(Sign.VALUE_END)}")
-        rules.append(f"{name}_json{place}: {json_rule(part, tool.parameters, strict=strict, spacing=INLINE)}")
+        rules.append(f"{name}_json{place}: {json_rule(part, tool.parameters, strict=strict)}")
     if any(_says(part, "null") for part in branches):
         ways.append(f"{literal('null')} {literal(Sign.VALUE_END)}")
     return [f"{name}: {' | '.join(ways)}", *rules]
@@ -106,7 +106,7 @@ def _bound(word: str, part: Mapping[str, Any], where: str, strict: bool) -> str 
             return FORMATS[form]
         case "format", _ if strict:
             raise UnsupportedKeyword("format", where)
-        case ("minLength" | "maxLength"), _:
+        case (("minLength" | "maxLength"), _):
             least, most = _length(part, "minLength", 0), _length(part, "maxLength", None)
             if least is not None and most is not None and least > most:
                 raise SchemaError(f"minLength is greater than maxLength ({where})")

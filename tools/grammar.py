@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tools.argument_rules import ANY_TEXT, literal, value_rules
-from tools.json_rules import PRETTY, SchemaError, UnsupportedKeyword, check_keywords, json_rule
+from tools.json_rules import SchemaError, UnsupportedKeyword, check_keywords, json_rule
 from tools.patterns import slashed
 from tools.schema import Tool, declared
 from tools.tags import Sign
@@ -85,7 +85,7 @@ def _turn(answer: JsonAnswer | None, calls: Calls | None) -> tuple[str, list[str
     if calls and calls.required:
         return some, rules
     if answer is not None:
-        rule = json_rule(answer.schema, answer.schema, strict=answer.strict, spacing=PRETTY)
+        rule = json_rule(answer.schema, answer.schema, strict=answer.strict)
         rules = [*rules, f"json: {rule}"]
         return (f"json | {some}" if calls else "json"), rules
     return "anything (call anything)*" if calls and calls.parallel else "anything (call anything)?", rules
@@ -151,7 +151,8 @@ def _shapes(tool: Tool, *, strict: bool) -> list[_Shape]:
     if word is None or not 0 < len(branches) <= _MOST_SHAPES:
         return [_shape(tool.name, root)]
     rest = {key: value for key, value in root.items() if key != word}
-    others = rest.get("allOf") if isinstance(rest.get("allOf"), list) else []
+    whole = rest.get("allOf")
+    others = whole if isinstance(whole, list) else []
     return [_shape(tool.name, {**rest, "allOf": [*others, branch]}) for branch in branches]
 
 
@@ -159,7 +160,7 @@ def _shape(name: str, root: Mapping[str, Any]) -> _Shape:
     tool = Tool(name, root)
     extra = root.get("additionalProperties", {})
     unnamed = {} if extra is True or not isinstance(extra, Mapping | bool) else extra
-    properties = {**tool.properties, **{key: unnamed for key in sorted(tool.required - tool.properties.keys())}}
+    properties = {**tool.properties, **dict.fromkeys(sorted(tool.required - tool.properties.keys()), unnamed)}
     return _Shape(tool, properties, tool.required, unnamed if "additionalProperties" in root else False)
 
 

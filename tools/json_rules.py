@@ -34,10 +34,8 @@ UNSUPPORTED: frozenset[str] = frozenset(
 
 TYPES = frozenset({"string", "number", "integer", "boolean", "null", "object", "array"})
 
-PRETTY: Mapping[str, Any] = {"whitespace_pattern": "\\n[ \\t]{0,40}|[ \\t]{1,2}"}
-"""White space of an answer: a line break with its indent, or a blank or two; never without end."""
-INLINE: Mapping[str, Any] = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
-"""White space of an argument, as the chat template writes it."""
+_SPACING: Mapping[str, Any] = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
+"""White space as the chat template writes arguments, or none: a model cannot write blanks without end."""
 
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTED = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
@@ -59,7 +57,7 @@ class UnsupportedKeyword(SchemaError):
         self.keyword = keyword
 
 
-def json_rule(schema: object, root: object, *, strict: bool, spacing: Mapping[str, Any]) -> str:
+def json_rule(schema: object, root: object, *, strict: bool) -> str:
     """`%json {...}`: JSON text that is valid under `schema`, whose references point into `root`.
 
     Objects that list their properties and say nothing of others get no others.
@@ -72,7 +70,7 @@ def json_rule(schema: object, root: object, *, strict: bool, spacing: Mapping[st
     if schema is not root and _refers(body):
         body = _moved(body)
         body["$defs"] = {"root": _moved(usable(root, strict=strict))}
-    body["x-guidance"] = {**spacing, "lenient": not strict}
+    body["x-guidance"] = {**_SPACING, "lenient": not strict}
     return f"%json {json.dumps(body)}"
 
 

@@ -190,6 +190,8 @@ class Batch:
         if share.drafts or kept.finish is not None:
             session.take_back(share.anchor + kept.rows)
         session.emitted += kept.ids
+        if session.constraint is not None:
+            session.constraint.keep(kept.ids)
         session.tally.latest = now
         if session.tally.answered is None:
             session.tally.answered = now

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 import numpy as np
 from llguidance import LLExecutor, LLMatcher, LLParserLimits, LLTokenizer
-from llguidance.numpy import fill_next_token_bitmask_par_with_draft_tokens as fill
+from llguidance.numpy import fill_next_token_bitmask_par, fill_next_token_bitmask_par_with_draft_tokens
 
 
 class GrammarError(ValueError):
@@ -46,8 +46,20 @@ class Constraint:
             raise ConstraintError(f"a grammar cannot be followed: {_first_line(self._matcher.get_error())}")
 
 
-Block = tuple[Constraint | None, Sequence[int]]
-"""A constraint, and the drafts after its text."""
+@dataclass(frozen=True)
+class Block:
+    """Rows that draw one after another: a constraint, and the ids after its text."""
+
+    constraint: Constraint | None
+    unread: Sequence[int]
+    """Ids that the constraint does not know yet, drafts last."""
+    lead: int = 0
+    """So many of them come before the first row."""
+
+    @property
+    def rows(self) -> int:
+        """One after the lead, and one after each further id."""
+        return len(self.unread) + 1 - self.lead
 
 
 @dataclass(frozen=True)
@@ -106,23 +118,29 @@ class Masks:
     def words(self, blocks: Sequence[Block]) -> np.ndarray:
         """One mask for each row, int32 [R, ceil(vocabulary / 32)]: bit i of word w allows id 32 w + i.
 
-        A block has a row more than drafts. Constraints stay where they are. Rows without a constraint allow all, and so
-        do those after a draft that is not allowed, which cannot become text.
+        Constraints stay where they are. Rows without a constraint allow all, and so do those after an id that is not
+        allowed, which cannot become text.
 
         Raises:
             ConstraintError: a grammar reached its limits.
         """
-        words = np.full((sum(len(drafts) + 1 for _, drafts in blocks), self._words), -1, dtype=np.int32)
-        wanted, row = [], 0
-        for constraint, drafts in blocks:
-            if constraint is not None:
-                wanted.append((constraint.matcher, row, list(drafts)))
-            row += len(drafts) + 1
-        fill(self._executor, wanted, words)
-        for constraint, _ in blocks:
-            if constraint is not None:
-                constraint.check()
-        return words
+        filled = np.full((sum(len(block.unread) + 1 for block in blocks), self._words), -1, dtype=np.int32)
+        alone, along, places, row = [], [], [], 0
+        for block in blocks:
+            if block.constraint is not None and block.unread:
+                along.append((block.constraint.matcher, row, list(block.unread)))
+            elif block.constraint is not None:
+                alone.append((block.constraint.matcher, row))
+            places += range(row + block.lead, row + len(block.unread) + 1)
+            row += len(block.unread) + 1
+        if alone:
+            fill_next_token_bitmask_par(self._executor, alone, filled)
+        if along:
+            fill_next_token_bitmask_par_with_draft_tokens(self._executor, along, filled)
+        for block in blocks:
+            if block.constraint is not None:
+                block.constraint.check()
+        return filled if len(places) == row else filled[places]
 
     def __call__(self, logits: mx.array, blocks: Sequence[Block]) -> mx.array:
         """Logits [R, vocabulary] with minus infinity for the ids that their rows do not allow.

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import mlx.core as mx
 
 from models.contract import Speculator, Target
+from models.decode.constraint import Masks
 from models.decode.flight import Flight, Share, flight
 from models.decode.prefix import PrefixStore
 from models.decode.session import Divergence, InvalidRequest, Session, Tapped
@@ -41,6 +42,7 @@ class Launcher:
         block = 1 if speculator is None else speculator.block_size
         # A session that ends may have a whole block enqueued behind its last round.
         self._slack = 2 * block
+        self._masks: Masks | None = None
 
     def launch(
         self, sessions: Sequence[Session], before: Flight | None, widths: Mapping[Session, int], since: float
@@ -60,7 +62,9 @@ class Launcher:
         mx.async_eval(_held(behind))
         tapped = any(session.speculates for session, _ in parts)
         carried = before.round.drawn if before is not None and any(p.source is not None for _, p in parts) else None
-        enqueued = run(self._target, self._speculator, [part for _, part in parts], carried=carried, tapped=tapped)
+        own = [part for _, part in parts]
+        masks = self._masks_for(own)
+        enqueued = run(self._target, self._speculator, own, carried=carried, tapped=tapped, masks=masks)
         known = [session.length + (session in drawn) for session, _ in parts]
         launched = flight(enqueued, parts, known, since=since, decoding=decoding, caught_up=caught_up)
         late = [share.session for share in launched.shares if _fed(share, launched)]
@@ -83,9 +87,16 @@ class Launcher:
                 source = drawn.get(session)
                 ids = () if source is not None else session.tokens(session.fed, session.fed + count)
                 where = session.caches, session.context, session.request.sampling, session.fed
-                wants = session.past(), session.request.top_logprobs
+                draws = session.fed + count == session.length + (session in drawn)
+                wants = session.past(), session.constraint if draws else None, session.request.top_logprobs
                 parts.append((session, Part(*where, ids, source, drafts, *wants)))
         return parts, all(session in widths for session, _ in parts)
+
+    def _masks_for(self, parts: Sequence[Part]) -> Masks | None:
+        """What fills masks, made when the first request with a grammar comes."""
+        if self._masks is None and any(part.constraint is not None for part in parts):
+            self._masks = Masks(self._target.vocab_size)
+        return self._masks
 
     def _open(self, session: Session) -> None:
         context = self._speculator.make_context() if self._speculator is not None and session.speculates else []

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from models.decode.constraint import Grammar
+
 Speculation = Literal["auto", "always", "off"]
 
 SEED_RANGE = (-(2**63), 2**63 - 1)
@@ -110,6 +112,8 @@ class Request:
     min_tokens: int = 0
     """No stop id is drawn before so many ids are emitted."""
     thinking: ThinkingBudget | None = None
+    grammar: Grammar | None = None
+    """What the answer must follow; a stop id is drawn only where the grammar may end."""
     top_logprobs: int | None = None
     """Report each emitted id's log probability, and those of so many likeliest ids at its place; None is neither."""
     marks: tuple[int, ...] = ()

@@ -104,6 +104,7 @@ class Session:
     ) -> None:
         self.request = request
         self._past = past
+        self.constraint = None if request.grammar is None else request.grammar.start()
         self.finish: Finish | None = None
         self.emitted: list[int] = []
         self.fed = 0

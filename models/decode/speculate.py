@@ -6,8 +6,10 @@ from itertools import accumulate, pairwise
 from typing import Literal
 
 import mlx.core as mx
+import numpy as np
 
 from models.contract import LayerCache, Row, Speculator, Target
+from models.decode.constraint import Block, Constraint, Masks
 from models.decode.logprobs import score
 from models.decode.processors import Past, Rows, processed
 from models.decode.sampling import Noise, Pick, draw
@@ -67,6 +69,8 @@ class Part:
     drafts: int = 0
     past: Past | None = None
     """What its processors look back on; None without any."""
+    constraint: Constraint | None = None
+    """What its rows may draw; None also where what they draw is not looked at."""
     top_logprobs: int | None = None
     """Alternatives to report beside the log probability of each drawn id; None reports neither."""
 
@@ -112,9 +116,18 @@ class Round:
 
 
 def run(
-    target: Target, speculator: Speculator | None, parts: Sequence[Part], *, carried: mx.array | None, tapped: bool
+    target: Target,
+    speculator: Speculator | None,
+    parts: Sequence[Part],
+    *,
+    carried: mx.array | None,
+    tapped: bool,
+    masks: Masks | None = None,
 ) -> Round:
-    """Enqueue one round of all parts; `carried` [R'] int32 is what the round before drew, for anchors not yet read."""
+    """Enqueue one round of all parts; `carried` [R'] int32 is what the round before drew, for anchors not yet read.
+
+    Parts with a constraint need `masks`, and their drafts and anchors are read while the target verifies them.
+    """
     picks = [part.picks() for part in parts]
     wanted = [pick for part_picks in picks for pick in part_picks]
     noise = Noise.of(wanted, target.vocab_size)
@@ -130,13 +143,16 @@ def run(
         mx.async_eval(drafted)
         pool.append(drafted)
     ids = _gather(pool, [place for own in places for place in own])
+    if any(part.constraint is not None for part in parts):
+        # So that they can be read before the target's pass is over.
+        mx.async_eval(ids)
     output = target(
         ids,
         _rows([(part.rows, part.caches) for part in parts]),
         taps=speculator.target_layer_ids if tapped and speculator is not None else (),
         logit_rows=_logit_rows(parts),
     )
-    drawn = draw(_processed(parts, output.logits, ids), wanted, noise)
+    drawn = draw(_allowed(parts, _processed(parts, output.logits, ids), ids, masks), wanted, noise)
     chosen = [drawn] if drafted is None else [drafted, drawn]
     scored_from = sum(array.size for array in chosen)
     return Round(drawn, _joined([*chosen, *_scores(parts, output.logits, drawn)]), scored_from, output.taps)
@@ -180,6 +196,20 @@ def _processed(parts: Sequence[Part], logits: mx.array, ids: mx.array) -> mx.arr
     stops = accumulate(part.rows for part in parts)
     unread = [ids[stop - part.drafts - part.lead : stop] for part, stop in zip(parts, stops, strict=True)]
     return _each(parts, [part.drafts + 1 for part in parts], logits, unread)
+
+
+def _allowed(parts: Sequence[Part], logits: mx.array, ids: mx.array, masks: Masks | None) -> mx.array:
+    """The logits [R, vocabulary] without the ids that constraints forbid after what `ids`, of all rows, say."""
+    if masks is None or all(part.constraint is None for part in parts):
+        return logits
+    mx.async_eval(logits)
+    host = np.asarray(ids).tolist()
+    stops = accumulate(part.rows for part in parts)
+    blocks = [
+        Block(part.constraint, host[stop - part.drafts - part.lead : stop], part.lead)
+        for part, stop in zip(parts, stops, strict=True)
+    ]
+    return masks(logits, blocks)
 
 
 def _each(parts: Sequence[Part], counts: Sequence[int], logits: mx.array, unread: Sequence[mx.array]) -> mx.array:
