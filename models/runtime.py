@@ -17,6 +17,7 @@ from models.checkpoint import (
 )
 from models.contract import Speculator, Target
 from models.decode.batch import Batch
+from models.decode.constraint import Grammars
 from models.dflash_laguna import DFlashLaguna
 from models.errors import CheckpointError
 from models.finding import Choice, choose, hub_name
@@ -41,6 +42,8 @@ class Runtime:
     speculator_id: str | None
     """Its name on the hub or its folder's; None when there is none."""
     tokenizer: Tokenizer
+    grammars: Grammars
+    """What compiles grammars over the vocabulary."""
     context_length: int
     """Prompt and answer together, in tokens."""
     sampling_defaults: Generation
@@ -71,6 +74,7 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
         ConfigError: a configuration holds a value that cannot be honoured.
         TokenizerError: the vocabulary cannot be used.
         TemplateError: the chat template is missing or does not compile.
+        GrammarError: grammars cannot be compiled over the vocabulary.
     """
     name = EMBEDDED if model is None else model
     folder = find_checkpoint(name, loading.revision, report=loading.report)
@@ -90,6 +94,7 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
         speculator_id=choice.name,
         speculation_off=choice.why_none,
         tokenizer=tokenizer,
+        grammars=Grammars((folder / "tokenizer.json").read_text("utf-8"), target.vocab_size, tokenizer.eos_ids),
         context_length=target.config.max_position_embeddings,
         sampling_defaults=generation,
         default_chat_template_kwargs=generation.chat_template_kwargs or {},

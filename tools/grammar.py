@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tools.argument_rules import ANY_TEXT, literal, value_rules
-from tools.json_rules import SchemaError, UnsupportedKeyword, check_keywords, json_rule
+from tools.json_rules import SchemaError, UnsupportedKeyword, json_rule, usable
 from tools.patterns import slashed
 from tools.schema import Tool, declared
 from tools.tags import Sign
@@ -166,7 +166,7 @@ def _shape(name: str, root: Mapping[str, Any]) -> _Shape:
 
 def _check_root(root: Mapping[str, Any]) -> None:
     """Raises `SchemaError` where the arguments as a whole are held to more than keys and their values."""
-    check_keywords(root, "", strict=True)
+    usable(root, strict=True)
     for word in ("anyOf", "oneOf", "minProperties", "maxProperties", "enum", "const"):
         if word in root:
             raise UnsupportedKeyword(word, "")
