@@ -17,7 +17,7 @@ from models.checkpoint import (
 )
 from models.contract import Speculator, Target
 from models.decode.batch import Batch
-from models.decode.constraint import Grammars
+from models.decode.constraint import GrammarError, Grammars
 from models.dflash_laguna import DFlashLaguna
 from models.errors import CheckpointError
 from models.finding import Choice, choose, hub_name
@@ -42,8 +42,8 @@ class Runtime:
     speculator_id: str | None
     """Its name on the hub or its folder's; None when there is none."""
     tokenizer: Tokenizer
-    grammars: Grammars
-    """What compiles grammars over the vocabulary."""
+    grammars: Grammars | None
+    """What compiles grammars over the vocabulary; None where that cannot be done."""
     context_length: int
     """Prompt and answer together, in tokens."""
     sampling_defaults: Generation
@@ -74,7 +74,6 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
         ConfigError: a configuration holds a value that cannot be honoured.
         TokenizerError: the vocabulary cannot be used.
         TemplateError: the chat template is missing or does not compile.
-        GrammarError: grammars cannot be compiled over the vocabulary.
     """
     name = EMBEDDED if model is None else model
     folder = find_checkpoint(name, loading.revision, report=loading.report)
@@ -87,6 +86,7 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
     if tokenizer.vocab_size > target.vocab_size:
         raise CheckpointError(f"{name}: {tokenizer.vocab_size} tokens, but the network knows only {target.vocab_size}")
     drafter, choice = _drafter(choice, target, tokenizer, loading)
+    grammars, ungrammatical = _grammars(folder, target.vocab_size, tokenizer)
     return Runtime(
         model_id=_model_id(name, folder),
         target=target,
@@ -94,12 +94,20 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
         speculator_id=choice.name,
         speculation_off=choice.why_none,
         tokenizer=tokenizer,
-        grammars=Grammars((folder / "tokenizer.json").read_text("utf-8"), target.vocab_size, tokenizer.eos_ids),
+        grammars=grammars,
         context_length=target.config.max_position_embeddings,
         sampling_defaults=generation,
         default_chat_template_kwargs=generation.chat_template_kwargs or {},
-        warnings=_said(*attention_factor_warnings(target.config), *choice.warnings),
+        warnings=_said(*attention_factor_warnings(target.config), *choice.warnings, *ungrammatical),
     )
+
+
+def _grammars(folder: Path, vocab_size: int, tokenizer: Tokenizer) -> tuple[Grammars | None, tuple[str, ...]]:
+    """What compiles grammars; without it everything but forced calls and JSON answers still works."""
+    try:
+        return Grammars((folder / "tokenizer.json").read_text("utf-8"), vocab_size, tokenizer.eos_ids), ()
+    except GrammarError as error:
+        return None, (f"forced calls and JSON answers are not to be had: {error}",)
 
 
 def _said(*warnings: str) -> tuple[str, ...]:

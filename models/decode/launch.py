@@ -93,9 +93,10 @@ class Launcher:
         return parts, all(session in widths for session, _ in parts)
 
     def _masks_for(self, parts: Sequence[Part]) -> Masks | None:
-        """What fills masks, made when the first request with a grammar comes."""
-        if self._masks is None and any(part.constraint is not None for part in parts):
-            self._masks = Masks(self._target.vocab_size)
+        """What fills masks, where a part has a grammar; made when the first one comes."""
+        if all(part.constraint is None for part in parts):
+            return None
+        self._masks = self._masks or Masks(self._target.vocab_size)
         return self._masks
 
     def _open(self, session: Session) -> None:

@@ -126,7 +126,7 @@ def run(
 ) -> Round:
     """Enqueue one round of all parts; `carried` [R'] int32 is what the round before drew, for anchors not yet read.
 
-    Parts with a constraint need `masks`, and their drafts and anchors are read while the target verifies them.
+    With `masks`, which parts with a constraint need, the ids are read while the target verifies them.
     """
     picks = [part.picks() for part in parts]
     wanted = [pick for part_picks in picks for pick in part_picks]
@@ -143,8 +143,7 @@ def run(
         mx.async_eval(drafted)
         pool.append(drafted)
     ids = _gather(pool, [place for own in places for place in own])
-    if any(part.constraint is not None for part in parts):
-        # So that they can be read before the target's pass is over.
+    if masks is not None:
         mx.async_eval(ids)
     output = target(
         ids,
@@ -200,7 +199,7 @@ def _processed(parts: Sequence[Part], logits: mx.array, ids: mx.array) -> mx.arr
 
 def _allowed(parts: Sequence[Part], logits: mx.array, ids: mx.array, masks: Masks | None) -> mx.array:
     """The logits [R, vocabulary] without the ids that constraints forbid after what `ids`, of all rows, say."""
-    if masks is None or all(part.constraint is None for part in parts):
+    if masks is None:
         return logits
     mx.async_eval(logits)
     host = np.asarray(ids).tolist()

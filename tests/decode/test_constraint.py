@@ -46,6 +46,7 @@ def runtime() -> Runtime:
 
 @pytest.fixture(scope="module")
 def grammars(runtime: Runtime) -> dict[str, Grammar]:
+    assert runtime.grammars is not None
     return {name: runtime.grammars.compile(source) for name, source in TEXTS.items()}
 
 
@@ -187,6 +188,7 @@ def test_a_grammar_that_outgrows_its_limits_ends_its_own_session_alone(
     ],
 )
 def test_a_grammar_that_is_none_is_refused_with_the_reason_alone(runtime: Runtime, source: str, told: str) -> None:
+    assert runtime.grammars is not None
     with pytest.raises(GrammarError) as caught:
         runtime.grammars.compile(source)
     assert told in str(caught.value)
