@@ -72,8 +72,7 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
     Raises:
         CheckpointError: one of the two cannot be found, fetched or read, or they do not belong together.
         ConfigError: a configuration holds a value that cannot be honoured.
-        TokenizerError: the vocabulary cannot be used.
-        TemplateError: the chat template is missing or does not compile.
+        TokenizerError, TemplateError: the vocabulary or the chat template cannot be used.
     """
     name = EMBEDDED if model is None else model
     folder = find_checkpoint(name, loading.revision, report=loading.report)
