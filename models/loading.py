@@ -20,6 +20,7 @@ class Loading:
         fp8_bits: bits to which weights published as 8-bit floats are packed; None multiplies them out, exactly but for
             one rounding to the run dtype, in twice the memory.
         revision: of the target, where that is a hub id: a branch, tag or commit; None for the main branch.
+        memory_limit: GiB that weights and sessions may take; None for what the machine says.
         report: told how far download and loading are; what it raises ends them.
     """
 
@@ -27,6 +28,7 @@ class Loading:
     speculator_bits: Literal[4] | None = None
     fp8_bits: Literal[8] | None = None
     revision: str | None = None
+    memory_limit: float | None = None
     report: Report = unreported
 
 

@@ -1,7 +1,7 @@
 """Target, speculator and tokenizer of one checkpoint, loaded together on the thread that will run them."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,9 +11,11 @@ from models.checkpoint import (
     EMBEDDED,
     Generation,
     find_checkpoint,
-    load_speculator,
-    load_target,
+    prepare_speculator,
+    prepare_target,
     read_generation,
+    read_weights,
+    run_dtype,
 )
 from models.contract import Speculator, Target
 from models.decode.batch import Batch
@@ -23,8 +25,11 @@ from models.errors import CheckpointError
 from models.finding import Choice, choose, hub_name
 from models.laguna import Laguna
 from models.loading import DEFAULTS, Loading, attention_factor_warnings
+from models.machine import memory_limit
+from models.memory import Footprint, Limit, check_memory, gib
 from models.pairing import MASK, is_speculator, mask_warnings
 from models.quantising import quantising_warnings
+from models.settling import weigh
 from models.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
@@ -46,6 +51,9 @@ class Runtime:
     """What compiles grammars over the vocabulary; None where that cannot be done."""
     context_length: int
     """Prompt and answer together, in tokens."""
+    footprint: Footprint
+    memory: Limit
+    """What weights and sessions together may take."""
     sampling_defaults: Generation
     """`temperature`, `top_k`, `top_p` and `min_p` for requests that do not say."""
     default_chat_template_kwargs: Mapping[str, Any]
@@ -70,21 +78,19 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
         loading: how, where there is a choice.
 
     Raises:
-        CheckpointError: one of the two cannot be found, fetched or read, or they do not belong together.
+        CheckpointError: one of the two cannot be found, fetched or read, they do not belong together, or do not fit.
         ConfigError: a configuration holds a value that cannot be honoured.
         TokenizerError, TemplateError: the vocabulary or the chat template cannot be used.
     """
     name = EMBEDDED if model is None else model
-    folder = find_checkpoint(name, loading.revision, report=loading.report)
-    if is_speculator(folder):
-        raise CheckpointError(f"{name} is a speculator: name its target with --model and this one with --speculator")
+    folder = _target_folder(name, loading)
     generation = read_generation(folder)
     tokenizer = Tokenizer.load(folder, eos_ids=generation.eos_ids)
     choice = choose(speculator, hub_name(name), folder, partial(find_checkpoint, report=loading.report))
-    target = load_target(folder, loading=loading)
-    if tokenizer.vocab_size > target.vocab_size:
-        raise CheckpointError(f"{name}: {tokenizer.vocab_size} tokens, but the network knows only {target.vocab_size}")
-    drafter, choice = _drafter(choice, target, tokenizer, loading)
+    target, limit = _prepared(name, folder, tokenizer, loading), memory_limit(loading.memory_limit)
+    fits = partial(_fits, _model_id(name, folder), limit, target)
+    drafter, choice, need = _drafter(choice, target, tokenizer, loading, fits)
+    read_weights(folder, target, loading.report)
     grammars, ungrammatical = _grammars(folder, target.vocab_size, tokenizer)
     return Runtime(
         model_id=_model_id(name, folder),
@@ -95,6 +101,8 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
         tokenizer=tokenizer,
         grammars=grammars,
         context_length=target.config.max_position_embeddings,
+        footprint=need,
+        memory=limit,
         sampling_defaults=generation,
         default_chat_template_kwargs=generation.chat_template_kwargs or {},
         warnings=_said(*attention_factor_warnings(target.config), *choice.warnings, *ungrammatical),
@@ -109,6 +117,20 @@ def _grammars(folder: Path, vocab_size: int, tokenizer: Tokenizer) -> tuple[Gram
         return None, (f"forced calls and JSON answers are not to be had: {error}",)
 
 
+def _target_folder(name: str, loading: Loading) -> Path:
+    folder = find_checkpoint(name, loading.revision, report=loading.report)
+    if is_speculator(folder):
+        raise CheckpointError(f"{name} is a speculator: name its target with --model and this one with --speculator")
+    return folder
+
+
+def _prepared(name: str, folder: Path, tokenizer: Tokenizer, loading: Loading) -> Laguna:
+    target = prepare_target(folder, loading=loading)
+    if tokenizer.vocab_size > target.vocab_size:
+        raise CheckpointError(f"{name}: {tokenizer.vocab_size} tokens, but the network knows only {target.vocab_size}")
+    return target
+
+
 def _said(*warnings: str) -> tuple[str, ...]:
     """The warnings, logged."""
     for warning in warnings:
@@ -116,21 +138,38 @@ def _said(*warnings: str) -> tuple[str, ...]:
     return warnings
 
 
+def _fits(name: str, limit: Limit, target: Laguna, drafter: DFlashLaguna | None) -> Footprint:
+    """What the two take, once it is known to be there."""
+    need = weigh(target, drafter, run_dtype())
+    check_memory(name, need, limit, target.config.max_position_embeddings)
+    log.info("%s of weights in %s of memory (%s)", gib(need.weights), gib(limit.size), limit.source)
+    return need
+
+
 def _drafter(
-    choice: Choice, target: Laguna, tokenizer: Tokenizer, loading: Loading
-) -> tuple[DFlashLaguna | None, Choice]:
-    """The speculator, loaded; where nobody asked for it and its weights will not do, none, and the choice says why."""
+    choice: Choice,
+    target: Laguna,
+    tokenizer: Tokenizer,
+    loading: Loading,
+    fits: Callable[[DFlashLaguna | None], Footprint],
+) -> tuple[DFlashLaguna | None, Choice, Footprint]:
+    """The speculator, loaded, and what the pair takes.
+
+    Where nobody asked for it and it will not do, or does not fit, there is none, and the choice says why.
+    """
     if choice.folder is None:
-        return None, choice
+        return None, choice, fits(None)
     try:
-        drafter = load_speculator(choice.folder, target, loading=loading)
+        drafter = prepare_speculator(choice.folder, target, loading=loading)
+        need = fits(drafter)
+        read_weights(choice.folder, drafter, loading.report)
     except CheckpointError as error:
         if not choice.guessed:
             raise
-        return None, choice.failed(error)
+        return None, choice.failed(error), fits(None)
     mask = mask_warnings(drafter.config, tokenizer.token_id(MASK))
     packing = quantising_warnings(drafter, loading.speculator_bits)
-    return drafter, replace(choice, warnings=choice.warnings + mask + packing)
+    return drafter, replace(choice, warnings=choice.warnings + mask + packing), need
 
 
 def _model_id(name: str, folder: Path) -> str:

@@ -6,6 +6,8 @@ from mlx.utils import tree_map_with_path
 
 from models.attention import Attention
 from models.dflash_laguna import DFlashLaguna
+from models.laguna import Laguna
+from models.memory import Footprint, footprint
 from models.progress import Progress, Report, unreported
 from models.scaled import DIVISOR
 
@@ -38,8 +40,22 @@ def cast_parameters(model: nn.Module, dtype: mx.Dtype) -> None:
 
 
 def held_bytes(model: nn.Module) -> int:
-    """What a network that was made ready takes once it is evaluated: parameters, and tables that are none."""
-    return sum(array.nbytes for module in model.modules() for array in _arrays(module))
+    """What a network that was made ready takes once it is evaluated: parameters, and tables that are none.
+
+    Afterwards it says more: projections that were joined and their parts share memory, and would count twice.
+    """
+    return sum(array.nbytes for module in _modules(model) for array in _arrays(module))
+
+
+def weigh(target: Laguna, speculator: DFlashLaguna | None, dtype: mx.Dtype) -> Footprint:
+    """What a pair that was made ready, and not read yet, will take."""
+    return footprint(
+        target.config,
+        None if speculator is None else speculator.config,
+        width=dtype.size,
+        target_weights=held_bytes(target),
+        speculator_weights=0 if speculator is None else held_bytes(speculator),
+    )
 
 
 def evaluate(model: nn.Module, report: Report = unreported) -> None:
@@ -50,7 +66,7 @@ def evaluate(model: nn.Module, report: Report = unreported) -> None:
     """
     what = "speculator" if isinstance(model, DFlashLaguna) else "target"
     done, total = 0, held_bytes(model)
-    for module in model.modules():
+    for module in _modules(model):
         done += sum(array.nbytes for array in _arrays(module))
         if isinstance(module, Attention):
             module.join()
@@ -58,6 +74,11 @@ def evaluate(model: nn.Module, report: Report = unreported) -> None:
         report(Progress("load", what, done, total))
     # What unpacking left over would stay beside the weights for as long as the process lives.
     mx.clear_cache()
+
+
+def _modules(model: nn.Module) -> list[nn.Module]:
+    """All of them; one that two others hold counts once."""
+    return list({id(module): module for module in model.modules()}.values())
 
 
 def _arrays(module: nn.Module) -> list[mx.array]:

@@ -11,4 +11,5 @@ def loading(settings: Settings) -> Loading:
         speculator_bits=4 if settings.quantize_speculator == "4" else None,
         fp8_bits=8 if settings.quantize_fp8 == "8" else None,
         revision=settings.revision,
+        memory_limit=settings.memory_limit,
     )

@@ -38,6 +38,9 @@ class Settings(BaseSettings):
     context_length: int | None = Field(
         None, ge=2, description="Longest prompt and answer together, in tokens. Without it, the checkpoint's own."
     )
+    memory_limit: float | None = Field(
+        None, gt=0, description="Memory for weights and conversations, in GiB. Without it, what the machine says."
+    )
     max_body_mib: int = Field(8, ge=1, description="Largest request body, in MiB.")
     keep_alive: float = Field(10.0, gt=0, description="Seconds between the comments that keep a stream open.")
     shutdown_grace: float = Field(
