@@ -27,12 +27,18 @@ DRAFT_TENSORS = {"XS-2.1-DFlash": 58, "S-2.1-DFlash": 69}
 
 @pytest.fixture(scope="module")
 def opened() -> dict[str, dict[str, Any]]:
-    """What opening each of them took, by name; a process of its own, since its memory is measured."""
+    """What opening each of them took, by name; in processes of their own, since their memory is measured."""
     command = [sys.executable, "-W", "error", "-m", "tests.models.full_size"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = [json.loads(line) for line in run.stdout.splitlines()]
-    found = {line["name"]: line for line in lines}
-    assert run.returncode == 0, f"after {list(found)[-1:]}: {run.stderr[-2000:]}"
+    names = list(CASES)
+    runs = [
+        subprocess.Popen([*command, *half], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for half in (names[::2], names[1::2])
+    ]
+    found: dict[str, dict[str, Any]] = {}
+    for run, (out, error) in [(run, run.communicate()) for run in runs]:
+        lines = [json.loads(line) for line in out.splitlines()]
+        found |= {line["name"]: line for line in lines}
+        assert run.returncode == 0, f"after {lines[-1:]}: {error[-2000:]}"
     return found
 
 
