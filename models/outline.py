@@ -11,6 +11,8 @@ from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
 
 from models.checkpoint import open_speculator, open_target
 from models.errors import CheckpointError
+from models.loading import DEFAULTS, Loading
+from models.quantising import quantise, quantising_warnings
 
 _KINDS = (
     (re.compile(r"self_attn\."), "attention"),
@@ -39,14 +41,21 @@ class Packing:
 
 @dataclass(frozen=True)
 class Outline:
-    """A checkpoint's matrices, in the order of the network; speculator's are empty without one."""
+    """A pair's matrices, in the order of the networks; the speculator's are empty without one."""
 
     target: tuple[Packing, ...]
     speculator: tuple[Packing, ...]
+    warnings: tuple[str, ...] = ()
+    """Layers that cannot be quantised as asked."""
 
 
-def outline(target: Path, speculator: Path | None) -> Outline:
+def outline(target: Path, speculator: Path | None, loading: Loading = DEFAULTS) -> Outline:
     """Open a target, and a speculator over it, and look at their layers; nothing is evaluated.
+
+    Args:
+        target: its folder.
+        speculator: its folder, where there is one that belongs to the target.
+        loading: how the pair would be loaded.
 
     Raises:
         ConfigError: a field of a configuration that will not do.
@@ -54,12 +63,15 @@ def outline(target: Path, speculator: Path | None) -> Outline:
     """
     folder = target
     try:
-        network = open_target(target)
+        network = open_target(target, loading)
         found = packings(network)
         if speculator is None:
             return Outline(found, ())
-        folder = speculator
-        return Outline(found, packings(open_speculator(speculator, network)))
+        folder, bits = speculator, loading.speculator_bits
+        drafter = open_speculator(speculator, network)
+        if bits is not None:
+            quantise(drafter, bits)
+        return Outline(found, packings(drafter), quantising_warnings(drafter, bits))
     # MLX raises a bare RuntimeError for a damaged header.
     except RuntimeError as error:
         raise CheckpointError(f"{folder} cannot be opened: {error}") from error

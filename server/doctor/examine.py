@@ -8,14 +8,15 @@ from models.config import SpeculatorConfig, TargetConfig
 from models.device import on_own_thread
 from models.errors import CheckpointError
 from models.finding import Choice, choose, hub_name
-from models.loading import with_attention_factor
+from models.loading import Loading, with_attention_factor
 from models.outline import outline
-from models.pairing import is_speculator, read_speculator
+from models.pairing import is_speculator, mask_warnings, read_speculator
 from models.shards import DamagedFile, damaged
 from server.doctor import machine, text
 from server.doctor.finding import Finding, Unread, known
 from server.doctor.pair import SpeculatorFacts, TargetFacts, speculator_findings, target_findings
 from server.doctor.weights import weight_findings
+from server.loading import loading
 from server.settings import Settings
 
 READ = frozenset({"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"})
@@ -29,7 +30,8 @@ def examine(settings: Settings) -> list[Finding]:
     if isinstance(target.folder, Path):
         speculator = _speculator(settings.speculator, target.name, target.folder)
         findings += speculator_findings(speculator, target)
-        findings += _contents(target.folder, target, speculator)
+        findings += _weights(target, speculator, loading(settings))
+        findings += _text(target.folder, target.config, speculator.config)
     around = machine.gather(settings.host, settings.port)
     return [*findings, *machine.machine_findings(around, fetching=isinstance(target.folder, Unread))]
 
@@ -60,13 +62,21 @@ def _speculator(asked: str, target: str, folder: Path) -> SpeculatorFacts:
     return SpeculatorFacts(asked, choice, _damage(choice.folder), known(partial(read_speculator, choice.folder)))
 
 
-def _contents(folder: Path, target: TargetFacts, speculator: SpeculatorFacts) -> list[Finding]:
-    """Weights and text of a target that was found."""
-    findings: list[Finding] = []
-    if isinstance(target.config, TargetConfig) and not target.damage:
-        drafts = None
-        if isinstance(speculator.config, SpeculatorConfig) and isinstance(speculator.choice, Choice):
-            drafts = speculator.choice.folder
-        findings += weight_findings(known(lambda: on_own_thread(partial(outline, folder, drafts))))
-    network = target.config.vocab_size if isinstance(target.config, TargetConfig) else None
-    return [*findings, *text.text_findings(known(partial(text.gather, folder)), network)]
+def _weights(target: TargetFacts, speculator: SpeculatorFacts, chosen: Loading) -> list[Finding]:
+    """Of a target whose files are whole and whose configuration was read."""
+    folder = target.folder
+    if isinstance(folder, Unread) or isinstance(target.config, Unread) or target.damage:
+        return []
+    drafts = None
+    if isinstance(speculator.choice, Choice) and isinstance(speculator.config, SpeculatorConfig):
+        drafts = None if speculator.damage else speculator.choice.folder
+    return weight_findings(known(lambda: on_own_thread(partial(outline, folder, drafts, chosen))))
+
+
+def _text(folder: Path, target: TargetConfig | Unread, speculator: SpeculatorConfig | Unread | None) -> list[Finding]:
+    """Vocabulary and template, and what the vocabulary says about the speculator."""
+    facts = known(partial(text.gather, folder))
+    findings = text.text_findings(facts, target.vocab_size if isinstance(target, TargetConfig) else None)
+    if isinstance(facts, Unread) or not isinstance(speculator, SpeculatorConfig):
+        return findings
+    return [*findings, *(Finding("pair", "warn", said) for said in mask_warnings(speculator, facts.mask))]

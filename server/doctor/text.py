@@ -8,6 +8,7 @@ from typing import Any
 
 from models.checkpoint import Generation, read_generation
 from models.config import read_json
+from models.pairing import MASK
 from models.tokenizer import TURN_CLOSER, Tokenizer
 from server.doctor.finding import Finding, Unread, known
 from tools.laguna import Call, Reader, fold, thinking_open
@@ -65,6 +66,8 @@ class TextFacts:
     """One more than the highest id with a token."""
     markers: Mapping[str, tuple[int, ...]]
     """The ids of each of `MARKERS`."""
+    mask: int | None
+    """The id of the token that stands for drafts to come."""
     ends: Mapping[int, str]
     """The text of every id that ends a turn, "" where it has no token."""
     opening: tuple[int, ...]
@@ -91,6 +94,7 @@ def gather(folder: Path) -> TextFacts:
         generation=generation,
         vocabulary=tokenizer.vocab_size,
         markers={marker: tuple(tokenizer.encode(marker)) for marker in MARKERS},
+        mask=tokenizer.token_id(MASK),
         ends={id_: tokenizer.decoder().push([id_]) for id_ in sorted(tokenizer.eos_ids)},
         opening=() if isinstance(opening, Unread) else opening,
         renderings=renderings,

@@ -13,7 +13,7 @@ def weight_findings(facts: Outline | Unread) -> list[Finding]:
     findings = [Finding("weights", "ok", f"every tensor has its place; {listed(facts.target)}")]
     if facts.speculator:
         findings.append(Finding("speculator", "ok", listed(facts.speculator)))
-    return findings
+    return [*findings, *(Finding("speculator", "warn", said) for said in facts.warnings)]
 
 
 def listed(packings: Sequence[Packing]) -> str:

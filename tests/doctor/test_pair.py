@@ -7,6 +7,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
+from models.checkpoint import EMBEDDED
 from tests.doctor.conftest import Copied, changed, examined, told
 from tests.models.tiny_checkpoint import write_pair
 
@@ -90,6 +91,23 @@ def test_a_pair_whose_names_do_not_fit_is_a_warning(sound: Path, tmp_path: Path)
     level, said = told(examined(tmp_path / "Laguna-XS-2.1-NVFP4", tmp_path / "Laguna-XS-2.1-DFlash-INT4"), "pair")
     assert level == "warn"
     assert "was trained for INT4 weights, and the target has NVFP4" in said
+
+
+def test_a_mask_that_is_another_token_is_a_warning(copied: Copied) -> None:
+    folder = copied()
+    block = json.loads((folder / "speculator" / "config.json").read_text())["dflash_config"]
+    changed(folder / "speculator" / "config.json", dflash_config=block | {"mask_token_id": 12})
+    level, said = told(examined(folder), "pair")
+    assert level == "warn"
+    assert "mask_token_id is 12" in said
+
+
+def test_a_speculator_is_told_as_it_would_be_quantised(sound: Path) -> None:
+    wide = examined(EMBEDDED, quantize_speculator="4")
+    assert any(finding.said == "affine 4 bit in 64s: attention 15, dense 9, fusion 1" for finding in wide)
+    level, said = told(examined(sound, quantize_speculator="4"), "speculator")
+    assert level == "warn"
+    assert "linear layers of the speculator stay as they are" in said
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "speculator/model.safetensors"])
