@@ -23,6 +23,8 @@ class Device:
     """"Metal", "CUDA" or "CPU"."""
     dtype: str
     """What the networks compute in, such as "bfloat16"."""
+    width: int
+    """Bytes of one such number."""
     memory: int
     """Of the whole machine."""
     working_set: int | None
@@ -38,6 +40,7 @@ def default_device() -> Device:
         name=str(info.get("device_name", platform.processor() or "unknown")),
         backend=("Metal" if mx.metal.is_available() else "CUDA") if gpu else "CPU",
         dtype=str(run_dtype()).removeprefix("mlx.core."),
+        width=run_dtype().size,
         memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         working_set=int(working_set) if working_set else None,
     )

@@ -9,10 +9,11 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
 
-from models.checkpoint import open_speculator, open_target
+from models.checkpoint import open_speculator, open_target, run_dtype
 from models.errors import CheckpointError
 from models.loading import DEFAULTS, Loading
 from models.quantising import quantise, quantising_warnings
+from models.settling import held_bytes, make_ready
 
 _KINDS = (
     (re.compile(r"self_attn\."), "attention"),
@@ -41,10 +42,14 @@ class Packing:
 
 @dataclass(frozen=True)
 class Outline:
-    """A pair's matrices, in the order of the networks; the speculator's are empty without one."""
+    """A pair before it is read; what concerns the speculator is empty or 0 without one."""
 
     target: tuple[Packing, ...]
+    """Its matrices, in the order of the network."""
     speculator: tuple[Packing, ...]
+    target_bytes: int
+    """Of the weights as they will run."""
+    speculator_bytes: int
     warnings: tuple[str, ...] = ()
     """Layers that cannot be quantised as asked."""
 
@@ -64,17 +69,23 @@ def outline(target: Path, speculator: Path | None, loading: Loading = DEFAULTS) 
     folder = target
     try:
         network = open_target(target, loading)
-        found = packings(network)
+        found, held = packings(network), _held(network)
         if speculator is None:
-            return Outline(found, ())
+            return Outline(found, (), held, 0)
         folder, bits = speculator, loading.speculator_bits
         drafter = open_speculator(speculator, network)
         if bits is not None:
             quantise(drafter, bits)
-        return Outline(found, packings(drafter), quantising_warnings(drafter, bits))
+        return Outline(found, packings(drafter), held, _held(drafter), quantising_warnings(drafter, bits))
     # MLX raises a bare RuntimeError for a damaged header.
     except RuntimeError as error:
         raise CheckpointError(f"{folder} cannot be opened: {error}") from error
+
+
+def _held(network: nn.Module) -> int:
+    """Bytes once it is evaluated; it is given the form in which it runs, and is of no other use afterwards."""
+    make_ready(network, run_dtype())
+    return held_bytes(network)
 
 
 def packings(network: nn.Module) -> tuple[Packing, ...]:

@@ -8,11 +8,11 @@ from models.config import SpeculatorConfig, TargetConfig
 from models.device import on_own_thread
 from models.errors import CheckpointError
 from models.finding import Choice, choose, hub_name
-from models.loading import Loading, with_attention_factor
+from models.loading import with_attention_factor
 from models.outline import outline
 from models.pairing import is_speculator, mask_warnings, read_speculator
 from models.shards import DamagedFile, damaged
-from server.doctor import machine, text
+from server.doctor import machine, memory, text
 from server.doctor.finding import Finding, Unread, known
 from server.doctor.pair import SpeculatorFacts, TargetFacts, speculator_findings, target_findings
 from server.doctor.weights import weight_findings
@@ -30,10 +30,12 @@ def examine(settings: Settings) -> list[Finding]:
     if isinstance(target.folder, Path):
         speculator = _speculator(settings.speculator, target.name, target.folder)
         findings += speculator_findings(speculator, target)
-        findings += _weights(target, speculator, loading(settings))
+        findings += _weights(target, speculator, settings)
         findings += _text(target.folder, target.config, speculator.config)
     around = machine.gather(settings.host, settings.port)
-    return [*findings, *machine.machine_findings(around, fetching=isinstance(target.folder, Unread))]
+    findings += machine.machine_findings(around, fetching=isinstance(target.folder, Unread))
+    areas = [finding.area for finding in findings]
+    return sorted(findings, key=lambda finding: areas.index(finding.area))
 
 
 def _target(settings: Settings) -> TargetFacts:
@@ -62,15 +64,25 @@ def _speculator(asked: str, target: str, folder: Path) -> SpeculatorFacts:
     return SpeculatorFacts(asked, choice, _damage(choice.folder), known(partial(read_speculator, choice.folder)))
 
 
-def _weights(target: TargetFacts, speculator: SpeculatorFacts, chosen: Loading) -> list[Finding]:
-    """Of a target whose files are whole and whose configuration was read."""
-    folder = target.folder
-    if isinstance(folder, Unread) or isinstance(target.config, Unread) or target.damage:
+def _weights(target: TargetFacts, speculator: SpeculatorFacts, settings: Settings) -> list[Finding]:
+    """Packing and memory of a target whose files are whole and whose configuration was read."""
+    folder, config = target.folder, target.config
+    if isinstance(folder, Unread) or isinstance(config, Unread) or target.damage:
         return []
-    drafts = None
-    if isinstance(speculator.choice, Choice) and isinstance(speculator.config, SpeculatorConfig):
-        drafts = None if speculator.damage else speculator.choice.folder
-    return weight_findings(known(lambda: on_own_thread(partial(outline, folder, drafts, chosen))))
+    drafts, drafter = _usable(speculator)
+    opened = known(lambda: on_own_thread(partial(outline, folder, drafts, loading(settings))))
+    if isinstance(opened, Unread):
+        return weight_findings(opened)
+    facts = known(partial(memory.gather, target.name, opened, config, drafter, settings))
+    return [*weight_findings(opened), *memory.memory_findings(facts)]
+
+
+def _usable(speculator: SpeculatorFacts) -> tuple[Path, SpeculatorConfig] | tuple[None, None]:
+    """Folder and configuration of a speculator that can be opened."""
+    choice, config = speculator.choice, speculator.config
+    if isinstance(choice, Unread) or choice.folder is None or not isinstance(config, SpeculatorConfig):
+        return None, None
+    return (None, None) if speculator.damage else (choice.folder, config)
 
 
 def _text(folder: Path, target: TargetConfig | Unread, speculator: SpeculatorConfig | Unread | None) -> list[Finding]:

@@ -16,7 +16,7 @@ MAC = MachineFacts(
     release="15.6",
     processor="arm64",
     python="3.13.1",
-    device=Device("Apple M4 Max", "Metal", "bfloat16", 64 * 2**30, 48 * 2**30),
+    device=Device("Apple M4 Max", "Metal", "bfloat16", 2, 64 * 2**30, 48 * 2**30),
     project="1.0",
     installed=[Installed(Requirement("mlx>=0.32.2"), "0.32.4"), Installed(Requirement("click>=8.1"), "8.3.0")],
     cache=Path("/cache"),
@@ -48,7 +48,7 @@ def test_a_mac_in_order_has_nothing_but_good_findings() -> None:
         ({"release": "13.7"}, "machine", "fail", "macOS 13.7 -> MLX needs macOS 14"),
         ({"device": Unread("no libmlx")}, "machine", "fail", "MLX does not run: no libmlx"),
         (
-            {"system": "Linux", "device": Device("EPYC", "CPU", "float32", 2**34, None)},
+            {"system": "Linux", "device": Device("EPYC", "CPU", "float32", 4, 2**34, None)},
             "machine",
             "warn",
             "Linux; CPU on EPYC, 16 GiB of memory, float32: exact, and slow -> use it to test",
