@@ -9,7 +9,9 @@ import pytest
 
 from models.checkpoint import EMBEDDED
 from tests.doctor.conftest import Copied, changed, examined, told
+from tests.models.full_size import CASES, write
 from tests.models.tiny_checkpoint import write_pair
+from tests.runtime.checkpoint_files import write_tokenizer
 
 
 def test_nothing_is_wrong_with_a_sound_pair(sound: Path) -> None:
@@ -145,3 +147,16 @@ def test_a_packing_that_does_not_load_fails_by_name(copied: Copied) -> None:
     changed(folder / "config.json", quantization_config={"quant_method": "gptq", "bits": 4})
     level, said = told(examined(folder), "weights")
     assert (level, "gptq" in said) == ("fail", True)
+
+
+def test_a_published_pair_in_full_size_is_judged_from_its_headers(tmp_path: Path) -> None:
+    names = {"Laguna-XS-2.1-NVFP4": "XS-2.1-NVFP4-mlx", "Laguna-XS-2.1-DFlash": "XS-2.1-DFlash"}
+    for folder, name in names.items():
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder, CASES[name].config, CASES[name].tensors(CASES[name].config))
+    target, drafts = (tmp_path / folder for folder in names)
+    findings = examined(write_tokenizer(target), drafts, memory_limit=64)
+    assert "nvfp4 4 bit in 16s: experts 117" in told(findings, "weights")[1]
+    assert any(finding.said == "bfloat16: attention 25, dense 15, fusion 1" for finding in findings)
+    assert "trained for bf16 weights, and the target has NVFP4" in told(findings, "pair")[1]
+    assert "the target's weights take 2" in next(finding.said for finding in findings if finding.area == "memory")
