@@ -10,6 +10,8 @@ import openai
 import pytest
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionMessageParam, ChatCompletionToolParam
+from openai.types.chat.chat_completion import Choice
+from openai.types.chat.chat_completion_token_logprob import ChatCompletionTokenLogprob
 
 from models.runtime import load_runtime
 from server.settings import Settings
@@ -27,6 +29,9 @@ WEATHER: ChatCompletionToolParam = {
     },
 }
 ASK: ChatCompletionMessageParam = {"role": "user", "content": "What is the weather in Oslo?"}
+
+
+GREETING: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello! Wie heißt du? 😀"}]
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +94,62 @@ def test_the_text_is_the_same_whatever_speculation_does_alone_and_beside_others(
         beside = pool.submit(streamed, sdk, ASK, temperature=temperature).result()
         assert all(other.result().choices for other in others)
     assert said(plain) == said(drafted) == said(beside)
+
+
+@pytest.mark.parametrize("speculation", ["always", "off"])
+def test_the_sdk_reads_log_probabilities_of_several_choices(sdk: openai.OpenAI, speculation: str) -> None:
+    create = partial(
+        sdk.chat.completions.create,
+        model="laguna-tiny",
+        messages=GREETING,
+        temperature=1.1,
+        seed=3,
+        n=3,
+        max_tokens=40,
+        logprobs=True,
+        top_logprobs=5,
+        logit_bias={"300": -5},
+        presence_penalty=0.5,
+        frequency_penalty=0.2,
+        extra_body={"speculation": speculation, "repetition_penalty": 1.1, "min_tokens": 8},
+    )
+    whole, state = create(), ChatCompletionStreamState()
+    for chunk in create(stream=True, stream_options={"include_usage": True}):
+        state.handle_chunk(chunk)
+    folded = state.current_completion_snapshot
+    assert folded.usage is not None
+    assert whole.usage is not None
+    assert folded.usage.to_dict() == whole.usage.to_dict()
+    for one, other in zip(whole.choices, folded.choices, strict=True):
+        assert (one.index, one.finish_reason) == (other.index, other.finish_reason)
+        assert one.message.content == (other.message.content or "")
+        entries = tokens_of(one)
+        assert [entry.token for entry in entries] == [entry.token for entry in tokens_of(other)]
+        assert "".join(entry.token for entry in entries) == one.message.content
+        spelt = bytes(byte for entry in entries for byte in entry.bytes or [])
+        assert spelt.decode(errors="replace") == one.message.content
+        assert all(-9999 <= entry.logprob <= 0 and len(entry.top_logprobs) == 5 for entry in entries)
+    assert len({choice.message.to_json() for choice in whole.choices}) > 1
+    first = create(n=1)
+    assert first.choices[0].message.content == whole.choices[0].message.content
+
+
+def test_a_thinking_budget_ends_the_thinking_and_the_answer_goes_on(sdk: openai.OpenAI) -> None:
+    free = streamed(sdk, ASK, reasoning_effort="high")
+    bound = streamed(sdk, ASK, reasoning_effort="high", thinking_token_budget=3)
+    assert free.usage is not None
+    assert bound.usage is not None
+    thought = [usage.completion_tokens_details for usage in (free.usage, bound.usage)]
+    assert [details is not None and details.reasoning_tokens for details in thought][1] == 3
+    assert (free.choices[0].message.model_extra or {})["reasoning_content"].startswith(
+        (bound.choices[0].message.model_extra or {})["reasoning_content"]
+    )
+    assert bound.choices[0].finish_reason in ("stop", "tool_calls")
+
+
+def tokens_of(choice: Choice) -> list[ChatCompletionTokenLogprob]:
+    assert choice.logprobs is not None
+    return choice.logprobs.content or []
 
 
 def said(answer: ChatCompletion) -> list[object]:
