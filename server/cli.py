@@ -75,7 +75,14 @@ def doctor(model: str | None, speculator: str | None, json: bool, exactness: boo
     """
     settings = _settings({"model": model, "speculator": speculator})
 
-    from server.doctor.command import run
+    # Where MLX has no backend for this machine, its import is what fails, and nothing else can be examined.
+    try:
+        from server.doctor.command import run
+    except ImportError as error:
+        raise click.ClickException(
+            f"what the server is built on cannot be imported: {error}. Install the project anew, in a fresh "
+            "environment; MLX needs Apple silicon with a Python for arm64, or Linux with glibc 2.35 or newer"
+        ) from error
 
     raise SystemExit(run(settings, tokens=tokens if exactness else None, json=json))
 

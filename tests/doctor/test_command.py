@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -109,6 +110,22 @@ def test_exactness_of_a_pair_that_does_not_load_is_a_failure(copied: Copied) -> 
     done = CliRunner().invoke(main, ["doctor", str(folder), "--exactness"])
     assert done.exit_code == 1
     assert "exactness   could not be measured" in done.output
+
+
+def test_where_mlx_cannot_be_imported_that_is_the_finding(tmp_path: Path) -> None:
+    (tmp_path / "mlx").mkdir()
+    (tmp_path / "mlx" / "core.py").write_text("raise ImportError('no library for this machine')")
+    (tmp_path / "mlx" / "__init__.py").touch()
+    done = subprocess.run(
+        [sys.executable, "-m", "server", "doctor"],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: what the server is built on cannot be imported: no library for this machine")
 
 
 def test_the_command_ends_cleanly_and_a_broken_checkpoint_brings_no_traceback(copied: Copied) -> None:
