@@ -116,6 +116,7 @@ def fetch(repo: str, revision: str | None = None, *, report: Report = unreported
         if plan is not None and plan.lacking:
             _check_room(repo, plan.total)
             LOG.info("fetching %s: %d files, %.1f GB", repo, len(plan.lacking), plan.total / _GB)
+            report(Progress("download", repo, 0, plan.total))
         folder = Path(
             snapshot_download(
                 repo,

@@ -13,6 +13,8 @@ from typing import Literal
 import mlx.core as mx
 
 from models.decode.session import Request
+from models.progress import Progress
+from server.arrival import Arrival, TurnedBack
 from server.backend import Pair
 from server.errors import EngineDead, ModelLoading, QueueFull, Refusal, ServerStopping
 from server.rounds import News, Pulse, Rounds
@@ -21,6 +23,9 @@ from server.settings import Settings
 from server.ticket import Line, Mail, Ticket
 
 log = logging.getLogger(__name__)
+
+FETCH_GRACE = 2.0
+"""Seconds that a download gets to notice that the server stops."""
 
 State = Literal["loading", "ready", "dead", "stopped"]
 
@@ -37,6 +42,8 @@ class Health:
     """Seconds since the last round ended; None before the first."""
     step_seconds: float | None
     """How long the round under way has taken so far; None when there is none."""
+    loading: Progress | None
+    """How far the model is; None before its first step and once it is there."""
 
 
 class Engine:
@@ -48,8 +55,10 @@ class Engine:
         settings: Settings,
         *,
         on_load_failure: Callable[[], None] | None = None,
+        arrival: Arrival | None = None,
     ) -> None:
         self._load = load
+        self._arrival = Arrival() if arrival is None else arrival
         self._settings = settings
         self._on_load_failure = on_load_failure
         self._line = Line()
@@ -70,16 +79,22 @@ class Engine:
         """Take nothing new, and give what runs `grace` seconds to end; then fail the rest, by name."""
         if self._state != "dead":
             self._state = "stopped"
+        self._arrival.turn_back()
         end = time.monotonic() + grace
         while self._live and time.monotonic() < end:
             await asyncio.sleep(0.02)
         self._fail_all(ServerStopping)
 
     async def stop(self) -> None:
-        """Fail what is left and wait until the thread has freed its arrays and ended."""
+        """Fail what is left and wait until the thread has freed its arrays and ended; not for long while it fetches."""
         await self.drain(0)
         self._line.close()
-        await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._thread.join, FETCH_GRACE if self._arrival.fetching else None)
+
+    @property
+    def left_behind(self) -> bool:
+        """Whether the thread still waits for the hub after `stop`: only the end of the process will end it."""
+        return self._thread.is_alive()
 
     @property
     def model(self) -> Model:
@@ -111,6 +126,7 @@ class Engine:
             waiting=waiting,
             step_age=None if ended is None else now - ended,
             step_seconds=None if began is None else now - began,
+            loading=self._arrival.latest if self._state == "loading" else None,
         )
 
     def welcome(self, requests: int = 1) -> Model:
@@ -149,6 +165,8 @@ class Engine:
         """The thread. Nothing of it outlives it: arrays are dropped here, then MLX's streams."""
         try:
             self._serve()
+        except TurnedBack:
+            log.info("the model is not wanted any more: loading stopped")
         except Exception as error:
             # A checkpoint that cannot be used is refused by a named ValueError that says it all; the rest are faults.
             named = self._state == "loading" and isinstance(error, ValueError)

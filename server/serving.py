@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import uvicorn
@@ -12,7 +14,9 @@ import uvicorn
 from models.runtime import load_runtime
 from server.address import try_address
 from server.app import create_app
+from server.arrival import Arrival
 from server.backend import Pair
+from server.display import Display
 from server.engine import Engine
 from server.loading import loading
 from server.settings import Settings
@@ -37,12 +41,16 @@ class DrainingServer(uvicorn.Server):
 
 def serve_forever(settings: Settings) -> int:
     """Load the checkpoint that the settings name and serve it; see `run`."""
-    return run(settings, partial(load_runtime, settings.model, settings.speculator, loading(settings)))
+    arrival = Arrival(Display())
+    chosen = replace(loading(settings), report=arrival.report)
+    return run(settings, partial(load_runtime, settings.model, settings.speculator, chosen), arrival)
 
 
-def run(settings: Settings, load: Callable[[], Pair]) -> int:
+def run(settings: Settings, load: Callable[[], Pair], arrival: Arrival | None = None) -> int:
     """Serve until a signal comes. The exit status is 1 when the model could not be loaded or the port not be had."""
     logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s:     %(name)s: %(message)s")
+    # Each request to the hub would be a line.
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
     # uvicorn finds out only after the model began to load, and waits for that.
     try:
         try_address(settings.host, settings.port)
@@ -55,7 +63,7 @@ def run(settings: Settings, load: Callable[[], Pair]) -> int:
         nonlocal failed
         failed = server.should_exit = True
 
-    engine = Engine(load, settings, on_load_failure=give_up)
+    engine = Engine(load, settings, on_load_failure=give_up, arrival=arrival)
     config = uvicorn.Config(
         create_app(engine, settings),
         host=settings.host,
@@ -69,4 +77,10 @@ def run(settings: Settings, load: Callable[[], Pair]) -> int:
     # After its own shutdown uvicorn raises Ctrl-C again, which would end in a traceback.
     with suppress(KeyboardInterrupt):
         server.run()
-    return 1 if failed or not server.started else 0
+    status = 1 if failed or not server.started else 0
+    if engine.left_behind:
+        log.info("the download was cut off; files that are whole are kept")
+        logging.shutdown()
+        # Python itself would wait for the threads of the transfer.
+        os._exit(status)
+    return status

@@ -4,6 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
+from models.progress import Progress
 from server.api.wire import Json
 from server.engine import Engine
 from server.settings import Settings
@@ -25,6 +26,7 @@ def routes(engine: Engine, settings: Settings) -> APIRouter:
                 "waiting": now.waiting,
                 "last_step_age_seconds": now.step_age,
                 "step_under_way_seconds": now.step_seconds,
+                "loading": None if now.loading is None else _progress(now.loading),
                 "speculation": _speculation(engine, settings),
             },
             status_code=503 if now.state in ("dead", "stopped") else 200,
@@ -36,6 +38,17 @@ def routes(engine: Engine, settings: Settings) -> APIRouter:
         return {"status": "ready", "model": engine.model.id}
 
     return router
+
+
+def _progress(step: Progress) -> dict[str, Any]:
+    """What is being fetched or loaded, and how much of it is there."""
+    return {
+        "phase": step.phase,
+        "what": step.what,
+        "fraction": round(step.fraction, 4),
+        "done_bytes": step.done,
+        "total_bytes": step.total,
+    }
 
 
 def _speculation(engine: Engine, settings: Settings) -> dict[str, str | None]:

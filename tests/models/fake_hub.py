@@ -40,6 +40,9 @@ class Hub:
     """Method, path and Range of each request."""
     cut: dict[str, int] = field(default_factory=dict)
     """File name: bytes after which the connection of the next download breaks; each is used once."""
+    stalled: dict[str, int] = field(default_factory=dict)
+    """File name: bytes after which a download stands still until the server ends."""
+    ended: threading.Event = field(default_factory=threading.Event)
     status: int | None = None
     """An answer to everything, such as 500."""
     url: str = ""
@@ -72,6 +75,8 @@ class Handler(BaseHTTPRequestHandler):
         parts = path.strip("/").split("/")
         if parts[:2] == ["api", "models"]:
             return self._api("/".join(parts[2:4]), parts[4], "/".join(parts[5:]))
+        if parts[2:3] != ["resolve"]:
+            return self._send(404, {}, b"")
         return self._file("/".join(parts[:2]), parts[3], "/".join(parts[4:]))
 
     def _found(self, repo: str, revision: str) -> dict[str, bytes] | None:
@@ -119,6 +124,12 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
+        stalled = next((at for name, at in self.hub.stalled.items() if self.path.endswith(f"/{name}")), None)
+        if stalled is not None:
+            self.wfile.write(body[:stalled])
+            self.hub.ended.wait(60)
+            self.close_connection = True
+            return
         self.wfile.write(body if cut is None else body[:cut])
         if cut is not None:
             self.close_connection = True
@@ -140,6 +151,7 @@ def serving() -> Generator[Hub]:
     try:
         yield hub
     finally:
+        hub.ended.set()
         server.shutdown()
         server.server_close()
         thread.join()

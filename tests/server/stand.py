@@ -11,6 +11,7 @@ import openai
 import uvicorn
 
 from server.app import create_app
+from server.arrival import Arrival
 from server.backend import Pair
 from server.engine import Engine
 from server.settings import Settings
@@ -48,10 +49,13 @@ def wait_until(holds: Callable[[], bool], seconds: float = 5.0) -> None:
 
 @contextmanager
 def running(
-    load: Callable[[], Pair], settings: Settings, on_load_failure: Callable[[], None] | None = None
+    load: Callable[[], Pair],
+    settings: Settings,
+    on_load_failure: Callable[[], None] | None = None,
+    arrival: Arrival | None = None,
 ) -> Generator[tuple[int, Engine]]:
     """The port of a server that has started (its model may still be loading)."""
-    engine = Engine(load, settings, on_load_failure=on_load_failure)
+    engine = Engine(load, settings, on_load_failure=on_load_failure, arrival=arrival)
     config = uvicorn.Config(
         create_app(engine, settings), port=0, log_level="warning", timeout_graceful_shutdown=5, ws="none"
     )
