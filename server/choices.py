@@ -36,8 +36,11 @@ def requests(model: Model, turn: Turn, prompt: Prompt, max_tokens: int) -> list[
         thinking=_thinking(model, turn, prompt),
         top_logprobs=turn.top_logprobs,
     )
-    seeds = [seed_of_choice(sampling.seed, choice) for choice in range(turn.choices)]
-    return [replace(first, sampling=replace(sampling, seed=seed)) for seed in seeds]
+    seeds = [seed_of_choice(sampling.seed, choice) for choice in range(1, turn.choices)]
+    others = [replace(first, sampling=replace(sampling, seed=seed)) for seed in seeds]
+    # All but the prompt's last token is there for the others to resume from.
+    last = {len(prompt.ids) - 1} - {0} if others else set()
+    return [replace(first, marks=tuple(sorted({*first.marks, *last}))), *others]
 
 
 def _thinking(model: Model, turn: Turn, prompt: Prompt) -> ThinkingBudget | None:

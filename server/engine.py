@@ -63,6 +63,7 @@ class Engine:
         self._on_load_failure = on_load_failure
         self._line = Line()
         self._live: set[Ticket] = set()
+        self._followers: dict[Ticket, list[Ticket]] = {}
         self._state: State = "loading"
         self._reason: str | None = None
         self._model: Model | None = None
@@ -118,7 +119,7 @@ class Engine:
     def health(self) -> Health:
         """For whoever watches over the server."""
         began, ended, now = self._pulse.began, self._pulse.ended, time.monotonic()
-        waiting = len(self._line)
+        waiting = len(self._line) + sum(map(len, self._followers.values()))
         return Health(
             state=self._state,
             reason=self._reason,
@@ -144,6 +145,8 @@ class Engine:
     def submit(self, requests: Sequence[Request]) -> tuple[Mail, list[Ticket]]:
         """Queue the requests of one turn, all or none, and say where their news will come.
 
+        They have one prompt: the first reads it, and the others follow when it has been read.
+
         Raises:
             QueueFull, ModelLoading, EngineDead, ServerStopping: as `welcome` does.
         """
@@ -151,8 +154,10 @@ class Engine:
         mail = Mail()
         tickets = [Ticket(request, mail, place) for place, request in enumerate(requests)]
         self._live.update(tickets)
-        for ticket in tickets:
-            self._line.join(ticket)
+        first, *others = tickets
+        if others:
+            self._followers[first] = others
+        self._line.join(first)
         return mail, tickets
 
     def release(self, ticket: Ticket) -> None:
@@ -160,6 +165,12 @@ class Engine:
         ticket.cancelled = True
         self._live.discard(ticket)
         self._line.leave(ticket)
+        self._let_follow(ticket)
+
+    def _let_follow(self, first: Ticket) -> None:
+        for ticket in self._followers.pop(first, ()):
+            if not ticket.cancelled:
+                self._line.join(ticket)
 
     def _main(self) -> None:
         """The thread. Nothing of it outlives it: arrays are dropped here, then MLX's streams."""
@@ -194,6 +205,7 @@ class Engine:
     def _deliver(self, news: Sequence[News]) -> None:
         for ticket, item in news:
             ticket.deliver(item)
+            self._let_follow(ticket)
             # It has left the batch, even if its client takes long to read what is here, or never does.
             if isinstance(item, Refusal) or item.finish is not None:
                 self.release(ticket)

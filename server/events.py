@@ -1,7 +1,7 @@
 """Everything a generation can say, in no vendor's dialect, and the answer it adds up to."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tools.events import CallArguments, CallEnd, CallStart, Content, Piece, Reasoning, Token
@@ -88,7 +88,8 @@ def summed(ends: Sequence[Finished]) -> tuple[Usage, Report]:
         cached=min(usage.cached for usage in usages),
     )
     off = [report.speculation_off for report in reports]
-    return usage, Report(
+    return usage, replace(
+        reports[0],
         rounds=sum(report.rounds for report in reports),
         drafted=sum(report.drafted for report in reports),
         accepted=sum(report.accepted for report in reports),

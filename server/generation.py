@@ -89,7 +89,8 @@ class Generation:
 
     def close(self) -> None:
         """Nobody listens any more, or it is over. Calling it twice is the same as once."""
-        for ticket in self._tickets:
+        # The first last: those that wait for it are not to be queued when it goes.
+        for ticket in reversed(self._tickets):
             self._engine.release(ticket)
 
 

@@ -1,13 +1,14 @@
 """Several answers to one prompt, log probabilities, one call at most, and the fields that only some know."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from server.api.chat import parameters
 from tests.server.script import SPECIALS, Round, Script, ScriptPair, ids_of, says
-from tests.server.stand import Stand, stand
+from tests.server.stand import Stand, asked, stand
 from tests.server.wire import chunks, folded
 
 TOOL = {"type": "function", "function": {"name": "add", "parameters": {"properties": {"a": {"type": "string"}}}}}
@@ -61,10 +62,10 @@ def test_a_stream_of_choices_names_all_roles_first_and_ends_each_once(served: St
 
 
 def test_the_sdk_reads_choices_and_their_tokens_in_a_stream_and_whole(served: Stand) -> None:
-    asked: Any = {"model": MODEL, "messages": HI, "n": 2, "logprobs": True, "top_logprobs": 2}
-    whole = served.sdk.chat.completions.create(**asked)
+    wishes: Any = {"model": MODEL, "messages": HI, "n": 2, "logprobs": True, "top_logprobs": 2}
+    whole = served.sdk.chat.completions.create(**wishes)
     assert [choice.message.content for choice in whole.choices] == ["ab", "abab"]
-    with served.sdk.chat.completions.stream(**asked) as stream:
+    with served.sdk.chat.completions.stream(**wishes) as stream:
         last = stream.get_final_completion()
     assert [choice.message.content for choice in last.choices] == ["ababab", "abababab"]
     for choice in [*whole.choices, *last.choices]:
@@ -90,6 +91,30 @@ def test_more_choices_than_may_wait_are_refused_together() -> None:
         assert served.post(n=3).status_code == 200
 
 
+def test_the_others_wait_until_the_first_has_read_the_prompt() -> None:
+    """So that they find it read; and a client that leaves before takes all of them along."""
+    with stand(ScriptPair(says("abcdef")), concurrency=8) as served:
+        served.pair.gate.clear()
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(served.post, n=4)
+            served.wait_until(lambda: served.pair.sessions == 1)
+            assert (served.engine.health.running, served.engine.health.waiting) == (1, 3)
+            served.pair.gate.set()
+            assert len(answer.result().json()["choices"]) == 4
+        assert served.pair.most_sessions == 4
+        (first, *others) = served.pair.requests
+        assert first.marks == (len(first.prompt) - 1,)
+        assert {request.marks for request in others} == {()}
+        served.pair.gate.clear()
+        with served.http.stream("POST", "/v1/chat/completions", json=asked(n=4, stream=True)) as response:
+            next(response.iter_text())
+            served.wait_until(lambda: served.pair.sessions == 1)
+        served.wait_until(lambda: served.engine.health.running == served.engine.health.waiting == 0)
+        served.pair.gate.set()
+        served.wait_until(lambda: served.pair.sessions == 0)
+        assert len(served.pair.requests) == 5
+
+
 def test_one_choice_that_fails_fails_the_answer() -> None:
     number = iter(range(9))
     script = lambda _: [RuntimeError("no")] if next(number) == 1 else [ids_of("ab")]  # noqa: E731
@@ -101,8 +126,8 @@ def test_one_choice_that_fails_fails_the_answer() -> None:
 def test_logprobs_without_alternatives_are_empty_lists_and_without_asking_null() -> None:
     with stand(ScriptPair(says("<think>hm</think>hé"))) as served:
         assert served.post().json()["choices"][0]["logprobs"] is None
-        for asked in ({}, {"top_logprobs": 0}, {"top_logprobs": None}):
-            told = served.post(logprobs=True, **asked).json()["choices"][0]["logprobs"]
+        for alternatives in ({}, {"top_logprobs": 0}, {"top_logprobs": None}):
+            told = served.post(logprobs=True, **alternatives).json()["choices"][0]["logprobs"]
             assert told["refusal"] is None
             assert [(entry["token"], entry["bytes"], entry["top_logprobs"]) for entry in told["content"]] == [
                 ("h", [104], []),
@@ -136,12 +161,12 @@ def test_what_cannot_be_is_told_as_openais_floor() -> None:
 @pytest.mark.parametrize("thinking", [False, True])
 def test_at_most_one_call_when_calls_may_not_be_parallel(thinking: bool) -> None:
     text = ("" if thinking else "x") + ONE.format("1") + ONE.format("2") + ("" if thinking else "tail")
-    asked: Any = {"tools": [TOOL], "reasoning_effort": "high" if thinking else "none"}
+    wishes: Any = {"tools": [TOOL], "reasoning_effort": "high" if thinking else "none"}
     with stand(ScriptPair(says(text, block=40))) as served:
-        both = served.post(**asked, parallel_tool_calls=True).json()["choices"][0]
+        both = served.post(**wishes, parallel_tool_calls=True).json()["choices"][0]
         assert len(both["message"]["tool_calls"]) == 2
-        one = served.post(**asked, parallel_tool_calls=False).json()
-        stream = chunks(served.post(**asked, parallel_tool_calls=False, stream=True))
+        one = served.post(**wishes, parallel_tool_calls=False).json()
+        stream = chunks(served.post(**wishes, parallel_tool_calls=False, stream=True))
     (choice,) = one["choices"]
     (call,) = choice["message"]["tool_calls"]
     assert call["function"] == {"name": "add", "arguments": '{"a": "1"}'}

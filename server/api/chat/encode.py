@@ -112,11 +112,11 @@ async def frames(told: AsyncGenerator[tuple[int, Event]], envelope: Envelope) ->
     chunk = Chunk(envelope)
     for choice in range(envelope.choices):
         yield chunk.delta(choice, {"role": "assistant", "content": ""})
-    ends: list[Finished] = []
+    ends: dict[int, Finished] = {}
     async with aclosing(told):
         async for choice, event in told:
             if isinstance(event, Finished):
-                ends.append(event)
+                ends[choice] = event
                 for frame in chunk.ending(choice, ends):
                     yield frame
             elif not isinstance(event, CallEnd):
@@ -160,15 +160,15 @@ class Chunk:
         """A chunk that adds to the message."""
         return self._choice(choice, compact(delta), scores, "null", self._tail)
 
-    def ending(self, choice: int, ends: Sequence[Finished]) -> list[bytes]:
+    def ending(self, choice: int, ends: Mapping[int, Finished]) -> list[bytes]:
         """The one chunk of a choice with a finish reason and, after the last, one with usage where it was asked for.
 
-        `ends` are those of all choices that are over, this one's last.
+        `ends` are those of all choices that are over, this one's too.
         """
-        reason = compact(ends[-1].reason)
+        reason = compact(ends[choice].reason)
         if len(ends) < self._envelope.choices:
             return [self._choice(choice, "{}", "null", reason, self._tail)]
-        counted, reported = summed(ends)
+        counted, reported = summed([ends[index] for index in sorted(ends)])
         told = f',"laguna":{compact(report(reported))}'
         if not self._envelope.include_usage:
             return [self._choice(choice, "{}", "null", reason, told + self._tail)]
