@@ -20,6 +20,7 @@ from models.checkpoint import (
 from models.contract import Speculator, Target
 from models.decode.batch import Batch
 from models.decode.constraint import GrammarError, Grammars
+from models.decode.prefix import PrefixStore
 from models.dflash_laguna import DFlashLaguna
 from models.errors import CheckpointError
 from models.finding import Choice, choose, hub_name
@@ -61,10 +62,10 @@ class Runtime:
     warnings: tuple[str, ...] = ()
     """What is doubtful about the pair, each a whole sentence that says what to do; logged as it was loaded."""
 
-    def batch(self, *, prefill_chunk: int = 512) -> Batch:
-        """An empty batch over these networks."""
-        why_none = self.speculation_off or ""
-        return Batch(self.target, self.speculator, prefill_chunk=prefill_chunk, speculation_off=why_none)
+    def batch(self, *, prefill_chunk: int = 512, prefix: PrefixStore | None = None) -> Batch:
+        """An empty batch over these networks, which resumes from what is kept in `prefix` and leaves more there."""
+        chunk, off = prefill_chunk, self.speculation_off or ""
+        return Batch(self.target, self.speculator, prefix=prefix, prefill_chunk=chunk, speculation_off=off)
 
 
 def load_runtime(model: str | None = None, speculator: str = "auto", loading: Loading = DEFAULTS) -> Runtime:

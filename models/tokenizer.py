@@ -139,6 +139,13 @@ class Tokenizer:
         """The bytes one token stands for, which may be part of a character; none for an id without a token."""
         return self._bytes_of.get(id_, b"")
 
+    def encode_at(self, text: str, places: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Ids as `encode` gives them, and for each of the characters `places` how many ids lie wholly before it."""
+        encoding = self._encoder.encode_batch([_LONE_SURROGATE.sub("\ufffd", text)], add_special_tokens=False)[0]
+        tokens = [encoding.char_to_token(place) for place in places]
+        ids = encoding.ids
+        return ids, [len(ids) if token is None else token for token in tokens]
+
     def decoder(self) -> TextDecoder:
         """A fresh decoder for one answer; added tokens such as `<tool_call>` come out as their literal text."""
         return TextDecoder(self._bytes_of)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from models.decode.batch import Update
+from models.decode.prefix import PrefixStore
 from models.decode.session import Request, Session
 
 
@@ -51,6 +52,10 @@ class Tokenizer(Protocol):
 
     def bytes_of(self, id_: int) -> bytes:
         """What one token stands for; it may be part of a character."""
+        ...
+
+    def encode_at(self, text: str, places: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Ids of a rendered prompt, and for each of some characters how many ids come before it."""
         ...
 
     def decoder(self) -> TextDecoder:
@@ -141,6 +146,6 @@ class Pair(Protocol):
         """What the template is told when a request says nothing."""
         ...
 
-    def batch(self, *, prefill_chunk: int) -> Batch:
-        """An empty batch."""
+    def batch(self, *, prefill_chunk: int, prefix: PrefixStore | None = None) -> Batch:
+        """An empty batch that resumes from `prefix`, and leaves marks there."""
         ...

@@ -35,6 +35,7 @@ def requests(model: Model, turn: Turn, prompt: Prompt, max_tokens: int) -> list[
         min_tokens=min(turn.min_tokens, max_tokens),
         thinking=_thinking(model, turn, prompt),
         top_logprobs=turn.top_logprobs,
+        marks=prompt.marks,
     )
     seeds = [seed_of_choice(sampling.seed, choice) for choice in range(1, turn.choices)]
     others = [replace(first, sampling=replace(sampling, seed=seed)) for seed in seeds]

@@ -54,6 +54,8 @@ class Report:
     cached_tokens: int
     speculation_off: str | None
     """Why nothing was drafted, or None."""
+    cache_parted: str | None
+    """Where the prompt left what was kept of earlier ones, or None where it went on from it or nothing was kept."""
 
 
 @dataclass(frozen=True)
@@ -97,4 +99,5 @@ def summed(ends: Sequence[Finished]) -> tuple[Usage, Report]:
         decode_seconds=max(report.decode_seconds for report in reports),
         cached_tokens=usage.cached,
         speculation_off=None if None in off else off[0],
+        cache_parted=reports[0].cache_parted,
     )

@@ -7,14 +7,17 @@ from typing import Literal
 
 from anyio.to_thread import run_sync
 
+from models.decode.session import Stats
 from server.attribution import Attribution
+from server.backend import Tokenizer
 from server.choices import requests
 from server.engine import Engine
 from server.errors import PromptTooLong
 from server.events import Answer, Content, Event, Finished, Piece, Report, Usage
+from server.marks import SHOWN, parting
 from server.prompt import Prompt, rendered
 from server.served import Model
-from server.ticket import Mail, Progress, Ticket
+from server.ticket import Mail, Ticket
 from server.transcript import Transcript
 from server.turn import Turn
 from tools.laguna import Reader, fold
@@ -25,10 +28,16 @@ class Generation:
     """A submitted turn, of one choice or more. Whoever holds it must `close` it, heard or not: that frees its slots."""
 
     def __init__(
-        self, engine: Engine, mail: Mail, tickets: Sequence[Ticket], transcripts: Sequence[Transcript]
+        self,
+        engine: Engine,
+        mail: Mail,
+        tickets: Sequence[Ticket],
+        transcripts: Sequence[Transcript],
+        tokenizer: Tokenizer,
     ) -> None:
         """Each ticket's ids are written by the transcript at the same place."""
         self._engine = engine
+        self._tokenizer = tokenizer
         self._mail = mail
         self._tickets = tickets
         self._transcripts = transcripts
@@ -59,7 +68,7 @@ class Generation:
                 self._engine.release(self._tickets[index])
                 for piece in transcript.finish(end):
                     yield index, piece
-                yield index, _finished(transcript, end, progress)
+                yield index, _finished(transcript, end, progress.stats, self._parting(index, progress.stats))
 
     async def events(self) -> AsyncGenerator[Event]:
         """Everything its one choice says, `Finished` last.
@@ -93,6 +102,12 @@ class Generation:
         for ticket in reversed(self._tickets):
             self._engine.release(ticket)
 
+    def _parting(self, index: int, stats: Stats) -> str | None:
+        if stats.parted_at is None:
+            return None
+        ids, at, decoder = self._tickets[index].request.prompt, stats.parted_at, self._tokenizer.decoder()
+        return parting(decoder.push(ids[:at]), decoder.push(ids[at : at + SHOWN]), at, len(ids))
+
 
 async def begin(engine: Engine, turn: Turn) -> Generation:
     """Render, measure and submit a turn; whatever can be refused is refused here, before the first byte goes out.
@@ -108,7 +123,7 @@ async def begin(engine: Engine, turn: Turn) -> Generation:
         raise PromptTooLong(tokens=len(prompt.ids), limit=model.context_length)
     budget = room if turn.max_tokens is None else min(turn.max_tokens, room)
     mail, tickets = engine.submit(requests(model, turn, prompt, budget))
-    return Generation(engine, mail, tickets, [_transcript(model, turn, prompt) for _ in tickets])
+    return Generation(engine, mail, tickets, [_transcript(model, turn, prompt) for _ in tickets], model.tokenizer)
 
 
 def _transcript(model: Model, turn: Turn, prompt: Prompt) -> Transcript:
@@ -126,8 +141,7 @@ def _answer(pieces: Sequence[Piece], finished: Finished) -> Answer:
     return Answer(fold(pieces), finished, tuple(tokens))
 
 
-def _finished(transcript: Transcript, end: Literal["stop", "length"], progress: Progress) -> Finished:
-    stats = progress.stats
+def _finished(transcript: Transcript, end: Literal["stop", "length"], stats: Stats, parted: str | None) -> Finished:
     return Finished(
         reason=transcript.reason(end),
         usage=Usage(
@@ -144,5 +158,6 @@ def _finished(transcript: Transcript, end: Literal["stop", "length"], progress: 
             decode_seconds=stats.decode_seconds,
             cached_tokens=stats.cached_tokens,
             speculation_off=stats.speculation_off,
+            cache_parted=parted,
         ),
     )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from models.messages import MessageError, TemplateError
 from server.errors import UnrenderablePrompt
+from server.marks import turn_starts, worth_keeping
 from server.served import Model
 from server.turn import Turn
 from tools.laguna import thinking_open
@@ -16,6 +17,8 @@ class Prompt:
     ids: tuple[int, ...]
     thinking: bool
     """The rendered text ends inside a thinking block, so the answer begins with reasoning."""
+    marks: tuple[int, ...] = ()
+    """Where later prompts may part from this one, in tokens."""
 
 
 def rendered(model: Model, turn: Turn) -> Prompt:
@@ -32,4 +35,5 @@ def rendered(model: Model, turn: Turn) -> Prompt:
     except TemplateError as error:
         raise UnrenderablePrompt(str(error), param="messages") from error
     # Flags and template versions disagree on what a turn opens with; the text itself does not.
-    return Prompt(tuple(model.tokenizer.encode(text)), thinking_open(text))
+    ids, starts = model.tokenizer.encode_at(text, turn_starts(text))
+    return Prompt(tuple(ids), thinking_open(text), worth_keeping([start for start in starts if start < len(ids)]))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from models.decode.batch import Update
+from models.decode.prefix import PrefixStore
 from models.decode.session import InvalidRequest, Session
 from server.backend import Batch, Pair
 from server.errors import GenerationFailed, Refusal
@@ -41,6 +42,7 @@ class Rounds:
         *,
         places: int,
         chunk: int,
+        prefix: PrefixStore | None = None,
     ) -> None:
         self._pair = pair
         self._line = line
@@ -48,7 +50,8 @@ class Rounds:
         self._post = post
         self._places = places
         self._chunk = chunk
-        self._batch: Batch = pair.batch(prefill_chunk=chunk)
+        self._prefix = prefix
+        self._batch: Batch = pair.batch(prefill_chunk=chunk, prefix=prefix)
         self._running: list[tuple[Ticket, Session]] = []
         self._failed_rounds = 0
 
@@ -64,7 +67,13 @@ class Rounds:
             if self._running:
                 self._round()
             else:
-                self._line.wait()
+                self._rest()
+
+    def _rest(self) -> None:
+        """Nobody waits for an answer: look after what is kept, then sleep."""
+        if self._prefix is not None and not len(self._line):
+            self._prefix.tidy()
+        self._line.wait()
 
     def _let_go(self) -> None:
         """Drop the sessions of cancelled tickets: what a vanished client held is free before the next round."""
@@ -118,7 +127,7 @@ class Rounds:
         log.error("a round failed for all %d running requests", len(self._running), exc_info=error)
         failed = [(ticket, _failure(error)) for ticket, _ in self._running]
         self._running = []
-        self._batch = self._pair.batch(prefill_chunk=self._chunk)
+        self._batch = self._pair.batch(prefill_chunk=self._chunk, prefix=self._prefix)
         self._post(failed)
 
 

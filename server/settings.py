@@ -41,6 +41,12 @@ class Settings(BaseSettings):
     memory_limit: float | None = Field(
         None, gt=0, description="Memory for weights and conversations, in GiB. Without it, what the machine says."
     )
+    prefix_cache_gib: float | None = Field(
+        None,
+        ge=0,
+        description="Memory in which the caches of earlier prompts are kept, in GiB; 0: none. "
+        "Without it, an eighth of the machine's.",
+    )
     max_body_mib: int = Field(8, ge=1, description="Largest request body, in MiB.")
     keep_alive: float = Field(10.0, gt=0, description="Seconds between the comments that keep a stream open.")
     shutdown_grace: float = Field(

@@ -9,7 +9,7 @@ from models.contract import Speculator, Target
 from models.decode.constraint import Masks
 from models.decode.flight import Flight, Share, flight
 from models.decode.prefix import PrefixStore
-from models.decode.session import Divergence, InvalidRequest, Session, Tapped
+from models.decode.session import InvalidRequest, Session, Tapped
 from models.decode.speculate import Part, absorb, run
 
 logger = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class Launcher:
         if found.mark is not None:
             prefix.restore(found.mark, session.caches, session.context)
         session.fed = session.cached = found.offset
-        session.divergence = Divergence(found.agreed, found.expected) if found.expected else None
+        session.parted_at = found.agreed if found.parted else None
         session.marks = prefix.places(session.request.marks, found, len(prompt))
 
     def keep(self, session: Session) -> None:

@@ -15,8 +15,6 @@ RUNG = 8192
 """Prompt tokens between marks where nothing else makes one."""
 NEAR_MISS = 64
 """A prompt that parts from a known one so many tokens after the place it resumes at leaves a mark there."""
-SHOWN = 16
-"""So many of the tokens that were expected at a divergence are told."""
 
 
 class PrefixStoreError(AssertionError):
@@ -31,8 +29,8 @@ class Found:
     """Where to resume, or None."""
     agreed: int
     """Tokens that agree with a known timeline, resumable or not."""
-    expected: tuple[int, ...]
-    """What followed there instead; empty where nothing did."""
+    parted: bool
+    """Something else followed there."""
 
     @property
     def offset(self) -> int:
@@ -42,7 +40,7 @@ class Found:
     @property
     def anchor(self) -> int | None:
         """The divergence, where it is worth a mark for the next prompt that parts there."""
-        near = self.expected and self.agreed - self.offset >= NEAR_MISS
+        near = self.parted and self.agreed - self.offset >= NEAR_MISS
         return self.agreed if near else None
 
 
@@ -76,8 +74,7 @@ class PrefixStore:
         mark: Node | None = known.node
         while mark is not None and not _resumes(mark, len(tokens), drafting):
             mark = mark.parent
-        expected = known.expected[:SHOWN] if known.agreed < len(tokens) else ()
-        return Found(mark, known.agreed, tuple(int(token) for token in expected))
+        return Found(mark, known.agreed, parted=known.agreed < len(tokens) and known.goes_on)
 
     def places(self, wanted: Sequence[int], found: Found, length: int) -> tuple[int, ...]:
         """Where a prompt of `length` tokens should leave marks while it is read: as `wanted`, and the store's own."""
@@ -136,6 +133,14 @@ class PrefixStore:
             node.parent, node.children = None, {}
         self._root = self._fresh_root()
         self._bytes = 0
+
+    def tidy(self) -> None:
+        """Look after the books while there is time: what does not add up is thrown away rather than resumed from."""
+        try:
+            self.check()
+        except PrefixStoreError as error:
+            logger.error("the prefix cache is emptied, since its books do not add up: %s", error)
+            self.clear()
 
     def check(self) -> None:
         """Go through all books.

@@ -12,7 +12,6 @@ from models.decode.request import EmptyPrompt, InvalidRequest, Request, Sampling
 from models.decode.width import Acceptance
 
 __all__ = [
-    "Divergence",
     "EmptyPrompt",
     "Finish",
     "InvalidRequest",
@@ -26,16 +25,6 @@ __all__ = [
 ]
 
 Finish = Literal["stop", "length", "cancelled", "error"]
-
-
-@dataclass(frozen=True)
-class Divergence:
-    """Where a prompt left what was kept of earlier ones."""
-
-    position: int
-    """How many tokens agree."""
-    expected: tuple[int, ...]
-    """The first tokens that were kept there instead."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +46,8 @@ class Stats:
     """Why nothing was drafted, or None when something was."""
     drafted_by_depth: tuple[int, ...] = ()
     accepted_by_depth: tuple[int, ...] = ()
-    divergence: Divergence | None = None
-    """Where the prompt left an earlier timeline; None where it went on from all that was kept, or nothing was."""
+    parted_at: int | None = None
+    """So many tokens of the prompt agree with what was kept, where something else followed; None where nothing did."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +104,7 @@ class Session:
         self.marks: tuple[int, ...] = ()
         """Places where a prompt chunk ends so that the caches can be kept, in order."""
         self.cached = 0
-        self.divergence: Divergence | None = None
+        self.parted_at: int | None = None
         self.acceptance = acceptance
         self.speculates = speculation_off is None
         self.plain_because = speculation_off
@@ -141,7 +130,7 @@ class Session:
             speculation_off=None if drafted else self.plain_because or "the answer ended before anything was drafted",
             drafted_by_depth=tuple(tally.drafted),
             accepted_by_depth=tuple(tally.accepted),
-            divergence=self.divergence,
+            parted_at=self.parted_at,
         )
 
     @property

@@ -94,12 +94,9 @@ class Walk:
     """The child of `node` in whose edge they part, or None where no edge goes on."""
 
     @property
-    def expected(self) -> Ids:
-        """What is known to follow the agreed tokens, on the edge used last; nothing where every known token agreed."""
-        if self.inside is not None:
-            return self.inside.edge[self.agreed - self.inside.start :]
-        latest = max(self.node.children.values(), key=lambda child: child.used, default=None)
-        return self.node.edge[:0] if latest is None else latest.edge
+    def goes_on(self) -> bool:
+        """Whether anything is known to follow the agreed tokens."""
+        return self.inside is not None or bool(self.node.children)
 
 
 def walk(root: Node, tokens: Ids) -> Walk:

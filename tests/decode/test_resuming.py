@@ -11,7 +11,7 @@ from models.checkpoint import load_speculator, load_target
 from models.contract import Row, Speculator, Target
 from models.decode.batch import Batch
 from models.decode.prefix import PrefixStore
-from models.decode.session import Divergence, Request, Sampling, Session, Speculation
+from models.decode.session import Request, Sampling, Session, Speculation
 from tests.decode.scripted import run_all, text
 from tests.models.tiny_checkpoint import write_pair
 
@@ -115,7 +115,7 @@ def test_an_edit_resumes_at_the_message_before_it_and_leaves_a_mark_where_it_par
     edited = (*PROMPT[:130], 5, *PROMPT[131:])
     session, said = write(pair, store, asked(edited, marks=[20, 60]))
     assert session.stats.cached_tokens == 60
-    assert session.stats.divergence == Divergence(130, PROMPT[130:146])
+    assert session.stats.parted_at == 130
     assert said == write(pair, None, asked(edited))[1]
     again, _ = write(pair, store, asked((*PROMPT[:130], 6, 7)))
     assert again.stats.cached_tokens == 130

@@ -8,6 +8,7 @@ from typing import Any
 
 from models.decode.batch import Update
 from models.decode.logprobs import Scored
+from models.decode.prefix import PrefixStore
 from models.decode.session import Request, Session
 from models.decode.width import Acceptance
 from models.messages import TemplateError, for_template
@@ -76,6 +77,9 @@ class ScriptTokenizer:
     def bytes_of(self, id_: int) -> bytes:
         return _BYTES.get(id_, b"")
 
+    def encode_at(self, text: str, places: Sequence[int]) -> tuple[list[int], list[int]]:
+        return self.encode(text), [len(ids_of(text[:place])) for place in places]
+
     def decoder(self) -> TextDecoder:
         return TextDecoder(_BYTES)
 
@@ -126,7 +130,7 @@ class ScriptPair:
     def __post_init__(self) -> None:
         self.gate.set()
 
-    def batch(self, *, prefill_chunk: int) -> "ScriptBatch":
+    def batch(self, *, prefill_chunk: int, prefix: PrefixStore | None = None) -> "ScriptBatch":
         self.sessions = 0
         return ScriptBatch(self)
 

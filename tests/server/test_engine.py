@@ -11,6 +11,7 @@ from typing import NoReturn
 import httpx2
 import pytest
 
+from models.decode.prefix import PrefixStore
 from models.decode.session import InvalidRequest, Request, Sampling, Session
 from server.api.chat import schema
 from server.backend import Pair
@@ -155,7 +156,7 @@ def test_a_request_that_the_batch_does_not_take_fails_alone() -> None:
             return super().add(request)
 
     class PickyPair(ScriptPair):
-        def batch(self, *, prefill_chunk: int) -> ScriptBatch:
+        def batch(self, *, prefill_chunk: int, prefix: PrefixStore | None = None) -> ScriptBatch:
             return Picky(self)
 
     with stand(PickyPair(says("ok"))) as served:

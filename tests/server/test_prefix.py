@@ -1,0 +1,124 @@
+"""A conversation over HTTP is resumed, not read again, and says the same as if it were read again."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import httpx2
+import pytest
+
+from models.runtime import load_runtime
+from server.marks import APART, NEWEST, parting, turn_starts, worth_keeping
+from server.settings import Settings
+from tests.server.stand import running, wait_until
+
+SYSTEM = {"role": "system", "content": "You are a careful assistant. " * 12}
+TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": name, "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
+    }
+    for name in ("get_weather", "get_time")
+]
+QUESTIONS = ["What is the weather in Oslo?", "What is the weather in Lima?", "Say hello to Bob."]
+
+
+def client(**settings: object) -> Iterator[httpx2.Client]:
+    with (
+        running(partial(load_runtime, None, "auto"), Settings.model_validate(settings)) as (port, engine),
+        httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as http,
+    ):
+        wait_until(lambda: engine.health.state != "loading", 60)
+        yield http
+
+
+@pytest.fixture(scope="module")
+def keeping() -> Iterator[httpx2.Client]:
+    yield from client()
+
+
+@pytest.fixture(scope="module")
+def forgetful() -> Iterator[httpx2.Client]:
+    yield from client(prefix_cache_gib=0)
+
+
+def answer(http: httpx2.Client, messages: Sequence[dict[str, Any]], **more: object) -> dict[str, Any]:
+    asked = {"model": "laguna-tiny", "messages": messages, "tools": TOOLS, "max_tokens": 40, "seed": 3} | more
+    response = http.post("/v1/chat/completions", json=asked)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def cached(body: dict[str, Any]) -> int:
+    assert body["usage"]["prompt_tokens_details"]["cached_tokens"] == body["laguna"]["cached_tokens"]
+    return body["laguna"]["cached_tokens"]
+
+
+@pytest.mark.parametrize("temperature", [0, 1.0])
+@pytest.mark.parametrize("thinking", [False, True])
+def test_every_turn_resumes_where_the_last_one_ended(
+    keeping: httpx2.Client, forgetful: httpx2.Client, temperature: float, thinking: bool
+) -> None:
+    messages: list[dict[str, Any]] = [SYSTEM]
+    kwargs = {"temperature": temperature, "chat_template_kwargs": {"enable_thinking": thinking}}
+    known = 0
+    for turn, question in enumerate(QUESTIONS):
+        messages.append({"role": "user", "content": f"{question} ({temperature}, {thinking})"})
+        warm, cold = answer(keeping, messages, **kwargs), answer(forgetful, messages, **kwargs)
+        assert warm["choices"][0]["message"] | {"tool_calls": None} == cold["choices"][0]["message"] | {
+            "tool_calls": None
+        }
+        assert cached(cold) == 0
+        assert cold["laguna"]["cache_parted"] is None
+        assert cached(warm) >= 0.95 * known
+        assert turn == 0 or cached(warm) > 0.7 * warm["usage"]["prompt_tokens"]
+        messages.append(warm["choices"][0]["message"])
+        for call in messages[-1].get("tool_calls", []):
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": '{"temperature": 7}'})
+        known = warm["usage"]["prompt_tokens"]
+
+
+def test_another_conversation_shares_the_system_prompt_and_an_edit_keeps_what_came_before(
+    keeping: httpx2.Client,
+) -> None:
+    long = " ".join(f"Word {n}." for n in range(40))
+    first = answer(keeping, [SYSTEM, {"role": "user", "content": f"First: {long}"}])
+    second = answer(keeping, [SYSTEM, {"role": "user", "content": f"Second: {long}"}])
+    assert 60 < cached(second) < first["usage"]["prompt_tokens"]
+    assert "in the user turn" in second["laguna"]["cache_parted"]
+    assert "Second" in second["laguna"]["cache_parted"]
+    assert "First" not in second["laguna"]["cache_parted"]
+    again = answer(keeping, [SYSTEM, {"role": "user", "content": f"Second: {long}"}])
+    assert cached(again) > 0.9 * again["usage"]["prompt_tokens"]
+
+
+def test_switching_thinking_reads_only_the_generation_prompt_again(keeping: httpx2.Client) -> None:
+    messages = [SYSTEM, {"role": "user", "content": "Is the switch on or off?"}]
+    answer(keeping, messages, chat_template_kwargs={"enable_thinking": False})
+    body = answer(keeping, messages, chat_template_kwargs={"enable_thinking": True})
+    assert cached(body) == body["usage"]["prompt_tokens"] - 2
+
+
+def test_marks_lie_before_turns_and_the_newest_are_chosen() -> None:
+    text = "<system>s</system>\n<user>u</user>\n<assistant>a</assistant>\n<tool_response>t</tool_response>\n<assistant>"
+    assert [text[at:].partition(">")[0] for at in turn_starts(text)] == [
+        "<system",
+        "<user",
+        "<assistant",
+        "<tool_response",
+        "<assistant",
+    ]
+    assert worth_keeping([]) == ()
+    assert worth_keeping([1, 5]) == (5,)
+    assert worth_keeping([1, 200, 210, 300, 305]) == (210, 305)
+    starts = [1, *range(100, 100 + 40 * APART, 2 * APART)]
+    chosen = worth_keeping(starts)
+    assert chosen[0] == 100
+    assert chosen[1:] == tuple(starts[-NEWEST:])
+
+
+def test_where_a_prompt_parted_is_told_in_its_own_words() -> None:
+    told = parting("<system>You", " are " + "x" * 90, 3, 90)
+    assert told == "token 3 of 90, in the system turn, differs from what was kept: ' are " + "x" * 35 + "…'"
+    assert parting("", "hi", 0, 1) == "token 0 of 1, in the beginning turn, differs from what was kept: 'hi'"
+    assert "in the tool turn" in parting("<user>a</user><tool_response>", "b", 9, 10)
