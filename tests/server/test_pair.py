@@ -74,7 +74,9 @@ def test_the_fold_of_a_real_stream_is_the_answer(http: httpx2.Client, thinking: 
         message = answer["choices"][0]["message"]
         assert folded(stream)["content"] == (message["content"] or "")
         assert folded(stream)["reasoning_content"] == message.get("reasoning_content", "")
-        assert stream[-1]["usage"] == answer["usage"]
+        details = ("prompt_tokens", "completion_tokens", "completion_tokens_details")
+        assert [stream[-1]["usage"][name] for name in details] == [answer["usage"][name] for name in details]
+        assert answer["usage"]["prompt_tokens_details"]["cached_tokens"] > 0
         assert answer["usage"]["completion_tokens"] <= 48
 
 
