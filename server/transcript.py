@@ -1,7 +1,6 @@
 """One answer as it is written: ids in, pieces out, and a count of both. It knows no thread and no socket."""
 
 from collections.abc import Iterable, Sequence
-from itertools import repeat
 from typing import Literal
 
 from models.decode.logprobs import Scored
@@ -45,14 +44,14 @@ class Transcript:
         `scores` are those of the ids, where the contents are to have their tokens.
         """
         pieces: list[Piece] = []
-        for id_, scored in zip(ids, scores or repeat(None), strict=False):
+        for place, id_ in enumerate(ids):
             if self.stopped:
                 break
             self.completion_tokens += 1
             self._unshown += 1
             text = self._decoder.push((id_,))
-            if self._attribution is not None and scored is not None:
-                self._attribution.wrote(id_, text, scored)
+            if self._attribution is not None:
+                self._attribution.wrote(id_, text, scores[place])
             pieces += self._read(text)
         return merged(pieces)
 
@@ -85,13 +84,14 @@ class Transcript:
 
     def _seen(self, pieces: list[Piece]) -> list[Piece]:
         """Count. Tokens are reasoning when their text is shown as such, however long it was held back."""
+        if not pieces:
+            return pieces
+        self.reasoning_tokens += self._unshown if isinstance(pieces[0], Reasoning) else 0
+        self._unshown = 0
         ends = [place for place, piece in enumerate(pieces, 1) if isinstance(piece, CallEnd)]
         if ends and self._one_call:
             pieces, ends, self.stopped = pieces[: ends[0]], ends[:1], True
         self._calls += len(ends)
-        if pieces:
-            self.reasoning_tokens += self._unshown if isinstance(pieces[0], Reasoning) else 0
-            self._unshown = 0
         return pieces if self._attribution is None else [self._attributed(piece, self._attribution) for piece in pieces]
 
     def _attributed(self, piece: Piece, attribution: Attribution) -> Piece:

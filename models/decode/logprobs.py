@@ -29,13 +29,11 @@ def score(logits: mx.array, drawn: mx.array, top: int) -> mx.array:
         top: alternatives a row, at most the vocabulary.
     """
     logits = logits.astype(mx.float32)
-    scores = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-    own = mx.take_along_axis(scores, drawn[:, None], axis=-1)
-    if not top:
-        return own.view(mx.int32).flatten()
-    best = mx.argpartition(-scores, kth=top - 1, axis=-1)[:, :top]
-    values = mx.concatenate([own, mx.take_along_axis(scores, best, axis=-1)], axis=-1)
-    return mx.concatenate([values.view(mx.int32), best.astype(mx.int32)], axis=-1).flatten()
+    best = mx.argpartition(logits, kth=-top, axis=-1)[:, -top:].astype(mx.int32) if top else None
+    ids = drawn[:, None] if best is None else mx.concatenate([drawn[:, None], best], axis=-1)
+    scores = mx.take_along_axis(logits, ids, axis=-1) - mx.logsumexp(logits, axis=-1, keepdims=True)
+    packed = scores.view(mx.int32)
+    return (packed if best is None else mx.concatenate([packed, best], axis=-1)).flatten()
 
 
 def read_scores(packed: Sequence[int], top: int) -> list[Scored]:

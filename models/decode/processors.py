@@ -109,8 +109,9 @@ def _with_counts(logits: mx.array, counts: mx.array, prompted: mx.array, samplin
     """Repetition after Keskar et al. 2019 (CTRL), over prompt and answer; presence and frequency over the answer."""
     said = counts > 0
     if sampling.repetition_penalty != 1:
-        shrunk = mx.where(logits > 0, logits / sampling.repetition_penalty, logits * sampling.repetition_penalty)
-        logits = mx.where(prompted | said, shrunk, logits)
+        # Without a `where` over all rows, which the CPU backend takes ten times as long for.
+        penalty = mx.where(prompted | said, sampling.repetition_penalty, 1.0)
+        logits = mx.maximum(logits, 0) / penalty + mx.minimum(logits, 0) * penalty
     if sampling.frequency_penalty:
         logits = logits - sampling.frequency_penalty * counts
     return logits - sampling.presence_penalty * said if sampling.presence_penalty else logits
