@@ -88,17 +88,17 @@ class Batch:
         """Take a request in; nothing runs before the next step.
 
         Raises:
-            InvalidRequest: an id in the prompt or of a bias is not in the target's vocabulary.
+            InvalidRequest: an id in the prompt, the prediction or of a bias is not in the target's vocabulary.
         """
         size = self._target.vocab_size
         biased = [token for token, _ in request.sampling.logit_bias]
-        for name, tokens in (("prompt", request.prompt), ("logit_bias", biased)):
+        for name, tokens in (("prompt", request.prompt), ("prediction", request.prediction), ("logit_bias", biased)):
             wrong = next((token for token in tokens if not 0 <= token < size), None)
             if wrong is not None:
                 raise InvalidRequest(name, wrong, f"ids from 0 to {size - 1}")
         session = Session(
             request,
-            acceptance=self._pace.acceptance(),
+            record=self._pace.record(),
             speculation_off=self._why_never(request),
             past=past_of(request, size),
         )
@@ -145,21 +145,22 @@ class Batch:
                 session.open((), ())
 
     def _advance(self, sessions: Sequence[Session], updates: list[Update]) -> None:
-        """Land the flight under way, after the next one was enqueued if that one drafts nothing, else before."""
+        """Land the flight under way, after the next one was enqueued if neither drafts anything, else before."""
         landing, self._flight = self._flight, None
         if landing is None or not landing.wanted:
-            landing = self._launcher.launch(sessions, None, self._pace.widths(sessions, {}), self._clock())
-        together, widths, ahead = len(sessions) == len(self._sessions), dict[Session, int](), None
+            landing = self._launcher.launch(sessions, None, self._pace.follow(self._pace.plan(sessions)), self._clock())
+        together, ahead = len(sessions) == len(self._sessions), None
         if landing is not None:
-            if together and not landing.drafted and not landing.marked:
-                widths = self._pace.widths(sessions, landing.picks())
+            if together and landing.kind == "plain" and not landing.marked:
+                plan = self._pace.plan(sessions, landing.picks())
                 # A block waits for its turn: what it draws would come late, and its cost would look like this round's.
-                if max(widths.values(), default=1) == 1:
-                    ahead = self._launcher.launch(sessions, landing, widths, 0.0)
+                if plan.plain:
+                    ahead = self._launcher.launch(sessions, landing, self._pace.follow(plan), 0.0)
             self._land(landing, updates, followed=ahead is not None)
-        if together:
-            widths = widths or self._pace.widths(self._sessions, {})
-            self._flight = ahead or self._launcher.launch(self._sessions, None, widths, self._landed)
+        if together and ahead is None:
+            blocks = self._pace.follow(self._pace.plan(self._sessions))
+            ahead = self._launcher.launch(self._sessions, None, blocks, self._landed)
+        self._flight = ahead
 
     def _land(self, landing: Flight, updates: list[Update], *, followed: bool) -> None:
         """Read what a flight drew and settle every session with it."""
@@ -192,15 +193,17 @@ class Batch:
         session.emitted += kept.ids
         if session.constraint is not None:
             session.constraint.keep(kept.ids)
+        session.guesses.emitted(kept.ids)
         session.tally.latest = now
         if session.tally.answered is None:
             session.tally.answered = now
         else:
             session.tally.rounds += 1
-        if share.drafts:
-            session.tally.block(share.drafts, kept.accepted)
-            self._pace.judged(session, share.drafts, kept.agreed)
-            session.pending.append(Tapped(landed.taps, share.row, share.row + kept.rows))
+        if share.block.subject is not None:
+            session.tally.block(share.block.subject.source, share.drafts, kept.accepted)
+            self._pace.judged(session, share.block.subject, share.drafts, kept.agreed)
+            if session.speculates:
+                session.pending.append(Tapped(landed.taps, share.row, share.row + kept.rows))
         if kept.finish is not None:
             self._launcher.keep(session)
             session.close(kept.finish)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import mlx.core as mx
 import numpy as np
 
+from models.decode.costs import Kind
+from models.decode.drafts import Drafts
 from models.decode.logprobs import Scored, read_scores, score_width
 from models.decode.session import Session
 from models.decode.speculate import Part, Round
@@ -21,11 +23,11 @@ class Share:
     anchor: int
     """Timeline position of the last row that is no draft."""
     row: int
-    """Flat place of its first row, and how many rows and drafts it has."""
+    """Flat place of its first row, and how many rows it has."""
     rows: int
-    drafts: int
+    block: Drafts
     draft: int
-    """Place of its first draft among all drafts, and of its first drawn id among all drawn."""
+    """Place of its first draft among all that the speculator drew, and of its first drawn id among all drawn."""
     pick: int
     score: int
     """Place of its first score among all scores, and how many alternatives each has (None: it has no scores)."""
@@ -33,9 +35,14 @@ class Share:
     mark: bool
     """The rows end at a mark: what its caches hold is kept before anything else is enqueued for it."""
 
+    @property
+    def drafts(self) -> int:
+        """How many of its rows are drafts."""
+        return self.block.count
+
     def drafted(self, ids: Sequence[int]) -> Sequence[int]:
-        """Its drafts in a packed read."""
-        return ids[self.draft : self.draft + self.drafts]
+        """Its drafts, in a packed read if they are there."""
+        return self.block.ids or ids[self.draft : self.draft + self.drafts]
 
     def drawn(self, ids: Sequence[int], drafted: int) -> Sequence[int]:
         """What the target drew for it, in a packed read that starts with all `drafted` drafts."""
@@ -58,12 +65,20 @@ class Flight:
     shares: tuple[Share, ...]
     rows: int
     drafted: int
+    """Drafts that the speculator drew."""
     since: float
     """It cannot have begun earlier than this (clock seconds)."""
     decoding: bool
     """No part of it is a prompt chunk."""
     caught_up: int
     """Rows that the speculator's contexts had to take up before it could draft."""
+
+    @property
+    def kind(self) -> Kind:
+        """What it costs like."""
+        if self.drafted:
+            return "drafted"
+        return "given" if any(share.drafts for share in self.shares) else "plain"
 
     @property
     def wanted(self) -> bool:
@@ -82,7 +97,7 @@ class Flight:
 
 def flight(
     enqueued: Round,
-    parts: Sequence[tuple[Session, Part]],
+    parts: Sequence[tuple[Session, Part, Drafts]],
     known: Sequence[int],
     *,
     since: float,
@@ -91,12 +106,12 @@ def flight(
 ) -> Flight:
     """Say who is in an enqueued round. `known` are the lengths of the sessions' timelines, unread anchors included."""
     shares, row, draft, pick, score = [], 0, 0, 0, 0
-    for (session, part), length in zip(parts, known, strict=True):
+    for (session, part, block), length in zip(parts, known, strict=True):
         stop = part.position + part.known
-        places = row, part.rows, part.drafts, draft, pick, score
+        places = row, part.rows, block, draft, pick, score
         marked = stop in session.marks
         shares.append(Share(session, stop == length, stop - 1, *places, part.top_logprobs, marked))
-        row, draft, pick = row + part.rows, draft + part.drafts, pick + part.drafts + 1
+        row, draft, pick = row + part.rows, draft + block.drawn, pick + block.count + 1
         score += 0 if part.top_logprobs is None else (part.drafts + 1) * score_width(part.top_logprobs)
     return Flight(enqueued, tuple(shares), row, draft, since, decoding, caught_up)
 

@@ -7,6 +7,7 @@ import mlx.core as mx
 
 from models.contract import Speculator, Target
 from models.decode.constraint import Masks
+from models.decode.drafts import GIVEN_ROWS, Drafts
 from models.decode.flight import Flight, Share, flight
 from models.decode.prefix import PrefixStore
 from models.decode.session import InvalidRequest, Session, Tapped
@@ -39,15 +40,14 @@ class Launcher:
             raise InvalidRequest("prefill_chunk", min(chunk, chunk_beside), "at least 1")
         self._target, self._speculator, self._prefix = target, speculator, prefix
         self._chunk, self._chunk_beside = chunk, chunk_beside
-        block = 1 if speculator is None else speculator.block_size
         # A session that ends may have a whole block enqueued behind its last round.
-        self._slack = 2 * block
+        self._slack = 2 * max(GIVEN_ROWS, 1 if speculator is None else speculator.block_size)
         self._masks: Masks | None = None
 
     def launch(
-        self, sessions: Sequence[Session], before: Flight | None, widths: Mapping[Session, int], since: float
+        self, sessions: Sequence[Session], before: Flight | None, blocks: Mapping[Session, Drafts], since: float
     ) -> Flight | None:
-        """Enqueue a round; `before` is a flight without drafts whose draws are still unread."""
+        """Enqueue a round with these blocks and prompt chunks; `before` is a plain flight whose draws are unread."""
         drawn = {} if before is None else before.picks()
         running = [s for s in sessions if s.finish is None and s.budget(s in drawn) > 0]
         if not running:
@@ -55,17 +55,17 @@ class Launcher:
         for session in running:
             if not session.caches:
                 self._open(session)
-        parts, decoding = self._parts(running, drawn, widths)
-        behind = [s for s, part in parts if part.drafts and s.pending]
+        parts, decoding = self._parts(running, drawn, blocks)
+        behind = [s for s, part, _ in parts if part.unknown and s.pending]
         caught_up = sum(session.waiting_rows for session in behind)
         self._catch_up(behind)
         mx.async_eval(_held(behind))
-        tapped = any(session.speculates for session, _ in parts)
-        carried = before.round.drawn if before is not None and any(p.source is not None for _, p in parts) else None
-        own = [part for _, part in parts]
+        tapped = any(session.speculates for session, _, _ in parts)
+        own = [part for _, part, _ in parts]
+        carried = before.round.drawn if before is not None and any(p.source is not None for p in own) else None
         masks = self._masks_for(own)
         enqueued = run(self._target, self._speculator, own, carried=carried, tapped=tapped, masks=masks)
-        known = [session.length + (session in drawn) for session, _ in parts]
+        known = [session.length + (session in drawn) for session, _, _ in parts]
         launched = flight(enqueued, parts, known, since=since, decoding=decoding, caught_up=caught_up)
         late = [share.session for share in launched.shares if _fed(share, launched)]
         self._catch_up(late)
@@ -73,14 +73,14 @@ class Launcher:
         return launched
 
     def _parts(
-        self, running: Sequence[Session], drawn: Mapping[Session, int], widths: Mapping[Session, int]
-    ) -> tuple[list[tuple[Session, Part]], bool]:
+        self, running: Sequence[Session], drawn: Mapping[Session, int], blocks: Mapping[Session, Drafts]
+    ) -> tuple[list[tuple[Session, Part, Drafts]], bool]:
         """Every session's rows for the next round, and whether all of them decode."""
-        left = self._chunk_beside if any(session in widths for session in running) else self._chunk
+        left = self._chunk_beside if any(session in blocks for session in running) else self._chunk
         parts = []
         for session in running:
-            count, drafts = 1, widths.get(session, 1) - 1
-            if session not in widths:
+            count, block = 1, blocks.get(session, Drafts())
+            if session not in blocks:
                 count = min(session.length + (session in drawn) - session.fed, left, session.to_mark)
                 left -= count
             if count:
@@ -89,8 +89,8 @@ class Launcher:
                 where = session.caches, session.context, session.request.sampling, session.fed
                 draws = session.fed + count == session.length + (session in drawn)
                 wants = session.past(), session.constraint if draws else None, session.request.top_logprobs
-                parts.append((session, Part(*where, ids, source, drafts, *wants)))
-        return parts, all(session in widths for session, _ in parts)
+                parts.append((session, Part(*where, ids, source, block.count, *wants, given=block.ids), block))
+        return parts, all(session in blocks for session, _, _ in parts)
 
     def _masks_for(self, parts: Sequence[Part]) -> Masks | None:
         """What fills masks, where a part has a grammar; made when the first one comes."""

@@ -1,57 +1,80 @@
-"""How wide each session's next block is: what is known of the sessions and of the clock, put to the width's table."""
+"""What each session's next block is: what is known of the sessions and of the clock, put to the width's table."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
+from models.decode.acceptance import Record, Subject
+from models.decode.costs import bucket
+from models.decode.drafts import GIVEN_ROWS, Drafts
 from models.decode.flight import Flight
 from models.decode.session import Session
-from models.decode.width import Acceptance, Table, Wish, accept, candidates, decide, learn
+from models.decode.width import Choice, Offer, Table, Wish, accept, candidates, decide, learn
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Blocks for the sessions that decode, and the table if they are run."""
+
+    blocks: Mapping[Session, Drafts]
+    table: Table
+    plain_because: str | None = None
+    spared: tuple[tuple[Session, Subject], ...] = ()
+    """Who could have drafted for sessions that decode plainly."""
+
+    @property
+    def plain(self) -> bool:
+        """Nobody drafts."""
+        return not any(block.count for block in self.blocks.values())
 
 
 class Pace:
-    """What a batch has learned of its machine, and the widths it draws from that."""
+    """What a batch has learned of its machine, and the blocks it plans from that."""
 
     def __init__(self, block: int) -> None:
-        """`block` is the most rows a session may have in a round; 1 without a speculator."""
-        self._block = block
-        self._table, self._plain_before = Table(candidates(block)), False
+        """`block` is the most rows that the speculator may draft for; 1 without one."""
+        self._block, self._plain_before = block, False
+        self._table = Table(tuple(sorted({*candidates(block), *candidates(max(block, GIVEN_ROWS))})))
 
-    def acceptance(self) -> Acceptance:
+    def record(self) -> Record:
         """Where a new session starts."""
-        return self._table.acceptance.handed_on()
+        return self._table.record.handed_on()
 
-    def widths(self, sessions: Sequence[Session], drawn: Mapping[Session, int]) -> dict[Session, int]:
-        """Rows of the next round for each session that decodes: one token of its timeline is left to feed.
+    def plan(self, sessions: Sequence[Session], drawn: Mapping[Session, int] = MappingProxyType({})) -> Plan:
+        """The next round's block of each session that decodes: one token of its timeline is left to feed.
 
-        `drawn` are the sessions whose next id is drawn but unread.
+        `drawn` are the sessions whose next id is drawn but unread; what is given to them is a guess until it is.
         """
-        decoding = [
-            session
-            for session in sessions
-            if session.finish is None
-            and session.budget(session in drawn) > 0
-            and (session.emitted or session in drawn)
-            and session.length + (session in drawn) - session.fed == 1
+        decoding = [session for session in sessions if _decodes(session, session in drawn)]
+        for session in sessions:
+            if session.request.speculation != "off":
+                session.guesses.read(session.tokens, session.length)
+        wishes = [Wish(self._offers(session, session in drawn), self._fixed(session)) for session in decoding]
+        context = sum(session.length for session in decoding)
+        decision, table = decide(self._table, wishes, bucket(context))
+        blocks = dict(zip(decoding, map(_block, decision.choices), strict=True))
+        spared = [
+            (session, offer.subject)
+            for session, wish in zip(decoding, wishes, strict=True)
+            for offer in wish.offers
+            if not blocks[session].count
         ]
-        if not any(session.speculates for session in decoding):
-            return dict.fromkeys(decoding, 1)
-        wishes = [
-            Wish(
-                session.acceptance,
-                min(self._block, session.budget(session in drawn)) if session.speculates else 1,
-                self._block if session.request.speculation == "always" else None,
-            )
-            for session in decoding
-        ]
-        decision, self._table = decide(self._table, wishes)
-        for session in decoding:
-            if session.speculates and decision.plain_because is not None:
-                session.plain_because = decision.plain_because
-        return dict(zip(decoding, decision.rows, strict=True))
+        return Plan(blocks, table, decision.plain_because, tuple(spared))
 
-    def judged(self, session: Session, drafted: int, agreed: int) -> None:
+    def follow(self, plan: Plan) -> Mapping[Session, Drafts]:
+        """The blocks of a plan that is run now."""
+        self._table = plan.table
+        for session, subject in plan.spared:
+            session.record = session.record.idle(subject)
+        for session in plan.blocks:
+            if session.speculates and plan.plain_because is not None:
+                session.plain_because = plan.plain_because
+        return plan.blocks
+
+    def judged(self, session: Session, subject: Subject, drafted: int, agreed: int) -> None:
         """Learn from a block of which the target agreed to the first `agreed` drafts."""
-        session.acceptance = session.acceptance.after(drafted, agreed)
-        self._table = accept(self._table, drafted, agreed)
+        session.record = session.record.after(subject, drafted, agreed)
+        self._table = accept(self._table, subject, drafted, agreed)
 
     def measured(self, landed: Flight, seconds: float, *, followed: bool) -> None:
         """Learn what a round cost; `followed` says that the next one was already enqueued when it was read.
@@ -59,8 +82,45 @@ class Pace:
         A plain round is a measure in the middle of a run of them, where each hides the next one's work; a block where
         its drafts did not first have to catch up with many rows.
         """
-        plain = landed.decoding and not landed.drafted
-        if landed.decoding and self._block > 1:
+        plain = landed.kind == "plain"
+        if landed.decoding:
             steady = followed and self._plain_before if plain else landed.caught_up <= len(landed.shares) * self._block
-            self._table = learn(self._table, landed.rows, drafting=not plain, seconds=seconds, steady=steady)
+            context = sum(share.anchor + 1 for share in landed.shares)
+            self._table = learn(
+                self._table, landed.kind, landed.rows, seconds=seconds, steady=steady, place=bucket(context)
+            )
         self._plain_before = plain
+
+    def _offers(self, session: Session, unread: bool) -> tuple[Offer, ...]:
+        """Who could draft for a session now."""
+        budget, offers = session.budget(unread), list[Offer]()
+        if budget < 2 or session.request.speculation == "off":
+            return ()
+        if session.speculates:
+            subject = Subject("speculator", session.guesses.phase)
+            offers.append(Offer(subject, session.record.of(subject), min(self._block, budget)))
+        for proposal in session.guesses.proposals(session.length, min(GIVEN_ROWS, budget) - 1 + unread):
+            ids, subject = proposal.ids[unread:], proposal.subject
+            copied_always = subject.source == "copy" and session.speculates and self._fixed(session) is not None
+            if ids and not copied_always:
+                offers.append(Offer(subject, session.record.of(subject), len(ids) + 1, ids))
+        return tuple(offers)
+
+    def _fixed(self, session: Session) -> int | None:
+        return max(self._block, GIVEN_ROWS) if session.request.speculation == "always" else None
+
+
+def _decodes(session: Session, unread: bool) -> bool:
+    return (
+        session.finish is None
+        and session.budget(unread) > 0
+        and bool(session.emitted or unread)
+        and session.length + unread - session.fed == 1
+    )
+
+
+def _block(choice: Choice) -> Drafts:
+    if choice.offer is None:
+        return Drafts()
+    drafts = choice.rows - 1
+    return Drafts(choice.offer.subject, drafts, choice.offer.ids[:drafts])

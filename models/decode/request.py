@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from models.decode.acceptance import Phase
 from models.decode.constraint import Grammar
 
 Speculation = Literal["auto", "always", "off"]
@@ -118,6 +119,12 @@ class Request:
     """Report each emitted id's log probability, and those of so many likeliest ids at its place; None is neither."""
     marks: tuple[int, ...] = ()
     """Where in the prompt a later one may part from it: the places worth keeping, in tokens, each inside the prompt."""
+    prediction: tuple[int, ...] = ()
+    """What the answer is expected to say, to draft from; it changes no text."""
+    phase: Phase = "answer"
+    """What the first emitted id belongs to."""
+    phases: tuple[tuple[int, Phase], ...] = ()
+    """The ids that begin another phase, and which; how many drafts are accepted is learned apart for each."""
 
     def __post_init__(self) -> None:
         if not self.prompt:

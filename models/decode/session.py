@@ -7,9 +7,10 @@ from typing import Literal
 import mlx.core as mx
 
 from models.contract import LayerCache
+from models.decode.acceptance import Record, Source
+from models.decode.drafts import Guesses
 from models.decode.processors import Past
 from models.decode.request import EmptyPrompt, InvalidRequest, Request, Sampling, Speculation
-from models.decode.width import Acceptance
 
 __all__ = [
     "EmptyPrompt",
@@ -48,6 +49,10 @@ class Stats:
     accepted_by_depth: tuple[int, ...] = ()
     parted_at: int | None = None
     """So many tokens of the prompt agree with what was kept, where something else followed; None where nothing did."""
+    by_source: tuple[tuple[Source, int, int], ...] = ()
+    """Drafted and accepted ids of each source that drafted any."""
+    predicted: tuple[int, int] = (0, 0)
+    """Ids of the request's prediction that came where the answer followed it, and those that did not."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +76,15 @@ class Tally:
     rounds: int = 0
     drafted: list[int] = field(default_factory=list)
     accepted: list[int] = field(default_factory=list)
+    by_source: dict[Source, tuple[int, int]] = field(default_factory=dict)
     started: float | None = None
     answered: float | None = None
     latest: float = 0.0
 
-    def block(self, drafted: int, accepted: int) -> None:
-        """Count one block's drafts, depth by depth."""
+    def block(self, source: Source, drafted: int, accepted: int) -> None:
+        """Count one block's drafts, by source and depth by depth."""
+        before = self.by_source.get(source, (0, 0))
+        self.by_source[source] = before[0] + drafted, before[1] + accepted
         missing = drafted - len(self.drafted)
         self.drafted += [0] * missing
         self.accepted += [0] * missing
@@ -89,7 +97,7 @@ class Session:
     """One request being decoded. Only its batch changes it."""
 
     def __init__(
-        self, request: Request, *, acceptance: Acceptance, speculation_off: str | None, past: Past | None = None
+        self, request: Request, *, record: Record, speculation_off: str | None, past: Past | None = None
     ) -> None:
         self.request = request
         self._past = past
@@ -105,7 +113,8 @@ class Session:
         """Places where a prompt chunk ends so that the caches can be kept, in order."""
         self.cached = 0
         self.parted_at: int | None = None
-        self.acceptance = acceptance
+        self.record = record
+        self.guesses = Guesses(request.prediction, request.phase, dict(request.phases))
         self.speculates = speculation_off is None
         self.plain_because = speculation_off
         self.tally = Tally()
@@ -131,6 +140,8 @@ class Session:
             drafted_by_depth=tuple(tally.drafted),
             accepted_by_depth=tuple(tally.accepted),
             parted_at=self.parted_at,
+            by_source=tuple((source, *counts) for source, counts in tally.by_source.items()),
+            predicted=self.guesses.predicted(),
         )
 
     @property

@@ -73,6 +73,8 @@ class Part:
     """What its rows may draw; None also where what they draw is not looked at."""
     top_logprobs: int | None = None
     """Alternatives to report beside the log probability of each drawn id; None reports neither."""
+    given: tuple[int, ...] = ()
+    """The drafts where they are known; else the speculator draws them."""
 
     @property
     def known(self) -> int:
@@ -83,6 +85,11 @@ class Part:
     def rows(self) -> int:
         """Target rows."""
         return self.known + self.drafts
+
+    @property
+    def unknown(self) -> int:
+        """Drafts that the speculator draws."""
+        return 0 if self.given else self.drafts
 
     def picks(self) -> list[Pick]:
         """What its rows draw: the ids at the positions after the last known row and after each draft."""
@@ -109,7 +116,7 @@ class Round:
     drawn: mx.array
     """int32 [R]: the target's ids, drafts + 1 for each part in order."""
     packed: mx.array
-    """int32 [D + R + S]: all drafts, then `drawn`, then the scores asked for: the one thing the host reads."""
+    """int32 [D + R + S]: all drafts that were drawn, then `drawn`, then the scores: the one thing the host reads."""
     scored_from: int
     """D + R."""
     taps: tuple[mx.array, ...]
@@ -131,13 +138,13 @@ def run(
     picks = [part.picks() for part in parts]
     wanted = [pick for part_picks in picks for pick in part_picks]
     noise = Noise.of(wanted, target.vocab_size)
-    host = [token for part in parts for token in part.ids]
+    host = [token for part in parts for token in (*part.ids, *part.given)]
     pool = [mx.array(host, dtype=mx.int32)] if host else []
     pool += [] if carried is None else [carried]
     places = _places(parts, len(host), sum(array.size for array in pool))
     drafted = None
-    if speculator is not None and any(part.drafts for part in parts):
-        blocks = [block for block in zip(parts, places, picks, strict=True) if block[0].drafts]
+    if speculator is not None and any(part.unknown for part in parts):
+        blocks = [block for block in zip(parts, places, picks, strict=True) if block[0].unknown]
         drafted = _draft(speculator, blocks, pool, noise)
         # The device drafts while the target's pass is still being written down.
         mx.async_eval(drafted)
@@ -183,10 +190,11 @@ def _places(parts: Sequence[Part], carried_from: int, drafted_from: int) -> list
     """Where each part's ids lie in the pool of known, carried and drafted ids."""
     places, known, drafted = [], 0, drafted_from
     for part in parts:
-        own = [carried_from + part.source] if part.source is not None else list(range(known, known + len(part.ids)))
-        known += len(part.ids)
-        places.append([*own, *range(drafted, drafted + part.drafts)])
-        drafted += part.drafts
+        own = [] if part.source is None else [carried_from + part.source]
+        host = range(known, known + len(part.ids) + len(part.given))
+        known = host.stop
+        places.append([*own, *host, *range(drafted, drafted + part.unknown)])
+        drafted += part.unknown
     return places
 
 

@@ -60,14 +60,21 @@ def history_of(cache: LayerCache) -> History:
     return cache
 
 
-def states(tokens: mx.array) -> mx.array:
-    """A number for each prefix, which every token and every position of it moves."""
+def states(tokens: mx.array, remembered: int | None = None) -> mx.array:
+    """A number for each prefix, which every token and every position of it moves; or its latest few tokens alone."""
+    if remembered is not None:
+        padded = mx.concatenate([mx.zeros((remembered,), dtype=mx.int32), tokens])
+        latest = [padded[place : place + tokens.size] * (7 * place + 3) for place in range(1, remembered + 1)]
+        return mx.sum(mx.stack(latest), axis=0) % STATES
     weights = mx.arange(3, 3 + tokens.size) * 7 % 101 + 1
     return mx.cumsum((tokens + 1) * weights) % STATES
 
 
 class ScriptedTarget:
-    """Its logits are rows of a fixed random table, picked by the whole history."""
+    """Its logits are rows of a fixed random table, picked by the whole history.
+
+    One that remembers a few tokens only repeats itself before long.
+    """
 
     def __init__(
         self,
@@ -76,6 +83,7 @@ class ScriptedTarget:
         fails_on: int | None = None,
         torn_by: int | None = None,
         most_rows: int = 99,
+        remembered: int | None = None,
     ) -> None:
         table = np.random.default_rng(5).normal(size=(STATES, VOCAB)) * 3
         table[:, SILENT] = -30
@@ -84,6 +92,7 @@ class ScriptedTarget:
         self.table = mx.array(table.astype(np.float32))
         self.passes: list[tuple[int, int]] = []
         self.caches: list[History] = []
+        self.remembered = remembered
         self._fails_on, self._torn_by, self._most_rows = fails_on, torn_by, most_rows
 
     @property
@@ -105,7 +114,7 @@ class ScriptedTarget:
         picked = []
         for row in rows:
             seen = history_of(row.caches[0]).append(ids[row.start : row.stop])
-            picked.append(states(seen)[seen.size - (row.stop - row.start) :])
+            picked.append(states(seen, self.remembered)[seen.size - (row.stop - row.start) :])
         flat = mx.concatenate(picked)
         logits = self.table[flat if logit_rows is None else flat[logit_rows]]
         return Output(logits, tuple(ids[:, None] for _ in taps))
@@ -146,7 +155,7 @@ class ScriptedSpeculator:
         for place, row in enumerate(rows):
             seen = mx.concatenate([history_of(row.caches[0]).held, anchors[place : place + 1]])
             for depth in range(row.stop - row.start - 1):
-                true = self._target.table[states(seen)[-1:]]
+                true = self._target.table[states(seen, self._target.remembered)[-1:]]
                 said = self._says(true, seen, depth)
                 logits.append(said)
                 # Greedy chains only: a sampled drafter cannot know what it will draw.
@@ -182,8 +191,10 @@ def asked(
     max_tokens: int = 40,
     stop_ids: Sequence[int] = (),
     speculation: Speculation = "always",
+    prediction: Sequence[int] = (),
 ) -> Request:
-    return Request(tuple(prompt), sampling or Sampling(), max_tokens, frozenset(stop_ids), speculation)
+    limits = max_tokens, frozenset(stop_ids)
+    return Request(tuple(prompt), sampling or Sampling(), *limits, speculation, prediction=tuple(prediction))
 
 
 def run_all(batch: Batch, limit: int = 2000) -> dict[Session, list[Update]]:
@@ -215,7 +226,7 @@ def plainly(request: Request, target: ScriptedTarget | None = None) -> list[int]
     target = target or ScriptedTarget()
     tokens = list(request.prompt)
     while len(tokens) < len(request.prompt) + request.max_tokens:
-        state = states(mx.array(tokens, dtype=mx.int32))[-1:]
+        state = states(mx.array(tokens, dtype=mx.int32), target.remembered)[-1:]
         picks = [Pick(request.sampling, len(tokens))]
         drawn = draw(target.table[state], picks, Noise.of(picks, VOCAB))
         if int(drawn[0]) in request.stop_ids:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from models.decode.acceptance import Record
 from models.decode.batch import Update
 from models.decode.logprobs import Scored
 from models.decode.prefix import PrefixStore
 from models.decode.session import Request, Session
-from models.decode.width import Acceptance
 from models.messages import TemplateError, for_template
 from models.tokenizer import TextDecoder
 
@@ -148,7 +148,7 @@ class ScriptBatch:
         self._running: dict[Session, Iterator[Round]] = {}
 
     def add(self, request: Request) -> Session:
-        session = Session(request, acceptance=Acceptance(), speculation_off="a script drafts nothing")
+        session = Session(request, record=Record(), speculation_off="a script drafts nothing")
         self._pair.requests.append(request)
         self._running[session] = iter(self._pair.script(text_of(request.prompt)))
         self._count()
