@@ -21,6 +21,8 @@ import mlx.core as mx
 from models.checkpoint import prepare_speculator, prepare_target
 from models.config import TargetConfig
 from models.laguna import Laguna
+from models.loading import DEFAULTS, Loading
+from models.settling import held_bytes
 from tests.models import published as of
 from tests.models import published_packing as packing
 from tests.models import published_tensors as layout
@@ -42,6 +44,7 @@ class Case:
     config: Config
     tensors: Callable[[Config], Tensors]
     target: Config | None = None
+    loading: Loading = DEFAULTS
 
 
 def plain(config: Config) -> Tensors:
@@ -105,6 +108,9 @@ CASES: dict[str, Case] = {
     ),
     "S-2.1": Case(of.S_2_1_LONG, plain),
     "S-2.1-FP8": Case(of.S_2_1 | packing.S_FP8, compressed((ROUTED, layout.fp8_packed), scales=True)),
+    "S-2.1-FP8, packed again": Case(
+        of.S_2_1 | packing.S_FP8, compressed((ROUTED, layout.fp8_packed), scales=True), loading=Loading(fp8_bits=8)
+    ),
     "S-2.1-NVFP4": Case(of.S_2_1 | packing.S_NVFP4, compressed((ROUTED, layout.fp4_packed), scales=True)),
     "S-2.1-NVFP4, last layers plain": Case(
         of.S_2_1 | packing.S_NVFP4_LATE_PLAIN,
@@ -157,10 +163,11 @@ def opened(case: Case) -> dict[str, Any]:
     with TemporaryDirectory() as place:
         size = write(Path(place), case.config, tensors)
         if case.target is None:
-            prepare_target(Path(place), mx.bfloat16)
+            network = prepare_target(Path(place), mx.bfloat16, case.loading)
         else:
-            prepare_speculator(Path(place), Laguna(TargetConfig.from_dict(case.target)), mx.bfloat16)
-    return {"tensors": len(tensors), "bytes": size, "seconds": time.perf_counter() - began}
+            network = prepare_speculator(Path(place), Laguna(TargetConfig.from_dict(case.target)), mx.bfloat16)
+        held = held_bytes(network)
+    return {"tensors": len(tensors), "bytes": size, "held": held, "seconds": time.perf_counter() - began}
 
 
 def main() -> None:

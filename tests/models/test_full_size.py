@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,3 +79,29 @@ def test_the_larger_model_is_read_for_both_lengths() -> None:
     )
     assert long.experts is not None
     assert (long.experts.per_token, long.experts.intermediate_size) == (10, 1024)
+
+
+README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+ROWS = {
+    "XS.2 and XS-2.1, bf16": ["XS.2", "XS.2, flat rope", "XS.2, early", "XS-2.1"],
+    "XS.2-FP8 and XS-2.1-FP8": ["XS.2-FP8", "XS-2.1-FP8"],
+    "XS.2-INT4 and XS-2.1-INT4": ["XS.2-INT4", "XS-2.1-INT4"],
+    "XS-2.1, MLX 8 bit": ["XS-2.1, 8-bit MLX"],
+    "XS-2.1, MLX 4 bit": ["XS-2.1, 4-bit MLX with a bare router"],
+    "S-2.1, bf16": ["S-2.1"],
+    "S-2.1, MLX mixed by module": ["S-2.1, MLX mixed by module"],
+    "M.1, bf16": ["M.1"],
+    "XS-2.1-DFlash, every suffix": ["XS-2.1-DFlash"],
+    "S-2.1-DFlash, every suffix": ["S-2.1-DFlash"],
+}
+"""What a row of the README is about, where it is not called like its case."""
+
+
+def test_the_readmes_table_has_the_sums_of_what_was_opened(opened: dict[str, dict[str, Any]]) -> None:
+    table = README.partition("## What loads")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:4]] for line in table.splitlines() if line.startswith("| ")][1:]
+    shown = {case: (file, held) for name, file, held in rows for case in ROWS.get(name, [name])}
+    seen = {name: (f"{found['bytes'] / 1e9:.1f}", f"{found['held'] / 1e9:.1f}") for name, found in opened.items()}
+    assert len(shown) >= 20
+    assert shown == {name: seen[name] for name in shown}
+    assert f"`--quantize-fp8 8` {opened['S-2.1-FP8, packed again']['held'] / 1e9:.1f}" in table
