@@ -1,0 +1,76 @@
+"""What takes long answers: the server's share of a token's time, equal streams, and a long prompt beside others."""
+
+import statistics
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from models.decode.session import Speculation
+from models.tiny.recipe.words import PHRASES
+from tests.bench.asks import body
+from tests.bench.bare import bare_loop
+from tests.bench.client import Body
+from tests.bench.http.waves import beside, evenness
+from tests.bench.servers import Server, ours, serving
+
+ANSWER, LONG_ANSWER = 256, 1536
+OVER_BARE: tuple[Speculation, ...] = ("off", "always")
+"""Ways of decoding whose rounds are the same in both processes."""
+EVEN = (4, 8)
+PROMPT_CHARACTERS = 6_700
+"""About three thousand tokens of the embedded pair's."""
+
+
+def asked(seed: str, tokens: int, characters: int = 300) -> Body:
+    """A request for `tokens` tokens whose prompt nobody else has."""
+    rng = Random(seed)
+    text = f"Say {seed}."
+    while len(text) < characters:
+        text = f"{text} {rng.choice(PHRASES)}"
+    return body([{"role": "user", "content": text}], [], thinking=False) | {"max_tokens": tokens}
+
+
+def long_answers(endless: Path, library: Path | None, repeats: int) -> dict[str, Any]:
+    """All of it, over a checkpoint whose answers end at their limit."""
+    found: dict[str, list[float]] = {}
+    with (
+        bare_loop(endless, library) as bare,
+        serving(ours("auto", endless), library) as server,
+    ):
+        besides = [_beside(server, repeat) for repeat in range(repeats)]
+        for repeat in range(repeats):
+            for speculation in OVER_BARE:
+                one = {**asked(f"bare {repeat}", ANSWER), "speculation": speculation}
+                alone = bare.answer([one], speculation)
+                ratio = _seconds_per_token(server, one) / (alone["seconds"] / alone["tokens"])
+                found.setdefault(speculation, []).append(ratio)
+            for streams in EVEN:
+                even = evenness(server, asked(f"even {streams} {repeat}", ANSWER), streams)
+                found.setdefault(str(streams), []).append(even)
+    middle = {name: statistics.median(values) for name, values in found.items()}
+    return {
+        "over_bare": {name: middle[name] for name in OVER_BARE},
+        "evenness": {str(streams): middle[str(streams)] for streams in EVEN},
+        "beside": {key: statistics.median(one[key] for one in besides) for key in besides[0]},
+    }
+
+
+def _seconds_per_token(server: Server, one: Body) -> float:
+    """Between the first frame with text and the last."""
+    heard = server.ask(one)
+    if heard.error is not None:
+        raise RuntimeError(f"{server.command.name}: {heard.error}")
+    return (heard.whole - heard.first) / (server.tokens(heard) - 1)
+
+
+def _beside(server: Server, repeat: int) -> dict[str, float]:
+    running = [asked(f"beside {repeat} {place}", LONG_ANSWER) for place in range(2)]
+    long = asked(f"long {repeat}", 8, PROMPT_CHARACTERS)
+    found = beside(server, running, long, asked(f"short {repeat}", 8), settle=0.5)
+    return {
+        "role": found.role,
+        "prefill": found.prefill,
+        "usual": found.usual,
+        "longest": found.longest,
+        "gap_ratio": found.longest / found.usual,
+    }
