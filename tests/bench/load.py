@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.bench.decode import machine
+from tests.bench.running import machine
 from tests.bench.synthetic import KINDS, write
 
 PEAK = 1.15
