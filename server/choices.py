@@ -11,6 +11,7 @@ from server.served import Model
 from server.turn import Turn, Wishes
 
 THINK_END = "</think>"
+CALL = "<tool_call>"
 
 
 def requests(model: Model, turn: Turn, prompt: Prompt, max_tokens: int) -> list[Request]:
@@ -52,7 +53,8 @@ def _thinking(model: Model, turn: Turn, prompt: Prompt) -> ThinkingBudget | None
     if close is None:
         told = f"'thinking_token_budget' is not supported: this model has no token '{THINK_END}'."
         raise UnsupportedParameter(told, param="thinking_token_budget")
-    return ThinkingBudget(turn.thinking_budget, close)
+    opens = model.tokenizer.token_id(CALL) if turn.tools else None
+    return ThinkingBudget(turn.thinking_budget, close, frozenset() if opens is None else frozenset({opens}))
 
 
 def _sampling(wishes: Wishes, defaults: Sampling) -> Sampling:

@@ -26,17 +26,17 @@ class Past:
     """How often the answer has each id, float32 [vocabulary]; empty where nothing asks."""
     prompted: mx.array
     """Which ids the prompt has, bool [vocabulary]; empty where nothing asks."""
-    closed: bool
-    """The answer has the id that ends thinking."""
+    left: bool
+    """The answer has an id that leaves thinking."""
 
     def after(self, tokens: Sequence[int]) -> "Past":
         """With more of the answer known."""
         if not tokens:
             return self
         thinking = self.request.thinking
-        closed = self.closed or (thinking is not None and thinking.close_id in tokens)
+        left = self.left or (thinking is not None and not set(thinking.left_by).isdisjoint(tokens))
         counts = self.counts.at[mx.array(list(tokens))].add(1.0) if self.counts.size else self.counts
-        return replace(self, length=self.length + len(tokens), counts=counts, closed=closed)
+        return replace(self, length=self.length + len(tokens), counts=counts, left=left)
 
 
 def past_of(request: Request, vocab_size: int) -> Past | None:
@@ -48,7 +48,7 @@ def past_of(request: Request, vocab_size: int) -> Past | None:
     prompted = nothing.astype(mx.bool_)
     if sampling.repetition_penalty != 1:
         prompted = mx.zeros((vocab_size,)).at[mx.array(list(request.prompt))].add(1.0) > 0
-    return Past(request, vocab_size, len(request.prompt), counts, prompted, closed=False)
+    return Past(request, vocab_size, len(request.prompt), counts, prompted, left=False)
 
 
 @dataclass(frozen=True)
@@ -124,13 +124,13 @@ def _unlike(logits: mx.array, ids: frozenset[int]) -> mx.array:
 
 
 def _closed(logits: mx.array, rows: Rows) -> mx.array:
-    """The one row where a budget of thinking ends can only draw the end of thinking, unless that was drawn before."""
+    """The one row where a budget of thinking ends can only draw the end of thinking, unless it was left before."""
     thinking = rows.past.request.thinking
-    row = -1 if thinking is None or rows.past.closed else thinking.tokens - rows.first
+    row = -1 if thinking is None or rows.past.left else thinking.tokens - rows.first
     if thinking is None or not 0 <= row < logits.shape[0]:
         return logits
-    ended = mx.any(rows.unread[: rows.lead + row] == thinking.close_id)
-    allowed = ended | (mx.arange(logits.shape[1]) == thinking.close_id)
+    left = mx.any(rows.unread[: rows.lead + row, None] == mx.array(thinking.left_by))
+    allowed = left | (mx.arange(logits.shape[1]) == thinking.close_id)
     forced = mx.where(allowed, logits[row], FORBIDDEN)
     return _joined([logits[:row], forced[None], logits[row + 1 :]])
 

@@ -85,14 +85,21 @@ class Sampling:
 
 @dataclass(frozen=True)
 class ThinkingBudget:
-    """An answer that begins inside thinking: what its id number `tokens` is, unless it came before."""
+    """An answer that begins inside thinking: its id number `tokens` ends that, unless thinking was left before."""
 
     tokens: int
     close_id: int
+    leaving_ids: frozenset[int] = frozenset()
+    """Other ids that leave thinking, such as the one that opens a call: nothing is forced into what they begin."""
 
     def __post_init__(self) -> None:
         if self.tokens < 0:
             raise InvalidRequest("thinking", self.tokens, "a budget of at least 0 tokens")
+
+    @property
+    def left_by(self) -> list[int]:
+        """All ids after which nothing is forced."""
+        return sorted({self.close_id, *self.leaving_ids})
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def processed(request: Request, tokens: list[int], logits: np.ndarray) -> np.nda
     if len(answer) < request.min_tokens:
         z[list(request.stop_ids)] = -1e9
     thinking = request.thinking
-    if thinking is not None and len(answer) == thinking.tokens and thinking.close_id not in answer:
+    if thinking is not None and len(answer) == thinking.tokens and set(thinking.left_by).isdisjoint(answer):
         z[np.arange(z.size) != thinking.close_id] = -1e9
     return z
 
@@ -145,6 +145,19 @@ def test_thinking_that_ended_by_itself_is_not_ended_again(block: int) -> None:
                 target = ScriptedTarget()
                 batch = Batch(target, ScriptedSpeculator(target, right, block) if block > 1 else None)
                 assert decode(batch, request) == wanted
+
+
+@pytest.mark.parametrize("block", [1, 4, 16])
+def test_nothing_is_forced_into_what_left_the_thinking(block: int) -> None:
+    wanted = plainly(asked())
+    opens = next(id_ for place, id_ in enumerate(wanted) if place > 3 and wanted.index(id_) == place)
+    for budget in range(wanted.index(opens) + 4):
+        request = replace(asked(), thinking=ThinkingBudget(budget, SILENT, frozenset({opens, 2})))
+        target = ScriptedTarget()
+        batch = Batch(target, ScriptedSpeculator(target, right, block) if block > 1 else None)
+        ids = decode(batch, request)
+        assert ids == written(request)
+        assert (SILENT in ids) == (budget <= wanted.index(opens))
 
 
 def test_a_round_with_processors_costs_one_host_read() -> None:

@@ -1,8 +1,10 @@
 """The embedded pair behind a real socket: the README's tool example, streamed by the SDK, decoded block by block."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -13,8 +15,13 @@ from openai.types.chat import ChatCompletion, ChatCompletionMessageParam, ChatCo
 from openai.types.chat.chat_completion import Choice
 from openai.types.chat.chat_completion_token_logprob import ChatCompletionTokenLogprob
 
+from models.decode.sampling import seed_of_choice
 from models.runtime import load_runtime
+from server.engine import Engine
+from server.events import Answer, summed
+from server.generation import begin
 from server.settings import Settings
+from server.turn import Turn, Wishes
 from tests.server.stand import running, wait_until
 
 WEATHER: ChatCompletionToolParam = {
@@ -119,7 +126,8 @@ def test_the_sdk_reads_log_probabilities_of_several_choices(sdk: openai.OpenAI, 
     folded = state.current_completion_snapshot
     assert folded.usage is not None
     assert whole.usage is not None
-    assert folded.usage.to_dict() == whole.usage.to_dict()
+    assert folded.usage.completion_tokens == whole.usage.completion_tokens
+    assert folded.usage.prompt_tokens == whole.usage.prompt_tokens
     for one, other in zip(whole.choices, folded.choices, strict=True):
         assert (one.index, one.finish_reason) == (other.index, other.finish_reason)
         assert one.message.content == (other.message.content or "")
@@ -132,6 +140,31 @@ def test_the_sdk_reads_log_probabilities_of_several_choices(sdk: openai.OpenAI, 
     assert len({choice.message.to_json() for choice in whole.choices}) > 1
     first = create(n=1)
     assert first.choices[0].message.content == whole.choices[0].message.content
+
+
+def test_the_prompt_of_several_choices_is_read_once_and_each_says_what_it_says_alone() -> None:
+    async def choices() -> tuple[list[Answer], list[Answer]]:
+        engine = Engine(partial(load_runtime, None, "auto"), Settings(prefix_cache_gib=0.1))
+        await engine.start()
+        while engine.health.state == "loading":
+            await asyncio.sleep(0.01)
+        try:
+            turn = Turn(({"role": "user", "content": "Hello there!"},), wishes=Wishes(temperature=1.2, seed=5))
+            together = await (await begin(engine, replace(turn, choices=4, max_tokens=24))).answers()
+            seeds = [seed_of_choice(5, choice) for choice in range(4)]
+            alone = [
+                await begin(engine, replace(turn, wishes=replace(turn.wishes, seed=seed), max_tokens=24))
+                for seed in seeds
+            ]
+            return together, [(await generation.answers())[0] for generation in alone]
+        finally:
+            await engine.stop()
+
+    together, alone = asyncio.run(asyncio.wait_for(choices(), 60))
+    assert [answer.message for answer in together] == [answer.message for answer in alone]
+    usages = [answer.finished.usage for answer in together]
+    assert [usage.cached for usage in usages] == [0] + [usages[0].prompt - 1] * 3
+    assert summed([answer.finished for answer in together])[0].cached == 0
 
 
 def test_a_thinking_budget_ends_the_thinking_and_the_answer_goes_on(sdk: openai.OpenAI) -> None:
