@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from models.decode.batch import Update
+from models.decode.constraint import Grammar
 from models.decode.prefix import PrefixStore
 from models.decode.session import Request, Session
 
@@ -63,6 +64,14 @@ class Tokenizer(Protocol):
         ...
 
 
+class Grammars(Protocol):
+    """Grammar text to what a session can follow; used from any thread."""
+
+    def compile(self, text: str) -> Grammar:
+        """Raises `GrammarError` where that cannot be done."""
+        ...
+
+
 class Batch(Protocol):
     """The decoding loop, one round at a time."""
 
@@ -114,6 +123,11 @@ class Pair(Protocol):
     @property
     def tokenizer(self) -> Tokenizer:
         """Text to ids and back."""
+        ...
+
+    @property
+    def grammars(self) -> Grammars | None:
+        """What compiles grammars over its vocabulary, if anything does."""
         ...
 
     @property

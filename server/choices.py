@@ -3,6 +3,7 @@
 import secrets
 from dataclasses import replace
 
+from models.decode.constraint import Grammar
 from models.decode.request import Request, Sampling, ThinkingBudget
 from models.decode.sampling import seed_of_choice
 from server.errors import InvalidValue, UnsupportedParameter
@@ -14,7 +15,7 @@ THINK_END = "</think>"
 CALL = "<tool_call>"
 
 
-def requests(model: Model, turn: Turn, prompt: Prompt, max_tokens: int) -> list[Request]:
+def requests(model: Model, turn: Turn, prompt: Prompt, grammar: Grammar | None, max_tokens: int) -> list[Request]:
     """The requests of a turn, the first with the very seed that was asked for (without one, a fresh one).
 
     Raises:
@@ -37,6 +38,7 @@ def requests(model: Model, turn: Turn, prompt: Prompt, max_tokens: int) -> list[
         thinking=_thinking(model, turn, prompt),
         top_logprobs=turn.top_logprobs,
         marks=prompt.marks,
+        grammar=grammar,
     )
     seeds = [seed_of_choice(sampling.seed, choice) for choice in range(1, turn.choices)]
     others = [replace(first, sampling=replace(sampling, seed=seed)) for seed in seeds]

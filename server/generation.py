@@ -14,6 +14,7 @@ from server.choices import requests
 from server.engine import Engine
 from server.errors import PromptTooLong
 from server.events import Answer, Content, Event, Finished, Piece, Report, Usage
+from server.forcing import compiled
 from server.marks import SHOWN, parting
 from server.prompt import Prompt, rendered
 from server.served import Model
@@ -122,7 +123,8 @@ async def begin(engine: Engine, turn: Turn) -> Generation:
     if room < 1:
         raise PromptTooLong(tokens=len(prompt.ids), limit=model.context_length)
     budget = room if turn.max_tokens is None else min(turn.max_tokens, room)
-    mail, tickets = engine.submit(requests(model, turn, prompt, budget))
+    grammar = await run_sync(partial(compiled, model, turn, thinking=prompt.thinking)) if turn.forced.held else None
+    mail, tickets = engine.submit(requests(model, turn, prompt, grammar, budget))
     return Generation(engine, mail, tickets, [_transcript(model, turn, prompt) for _ in tickets], model.tokenizer)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from models.decode.session import Sampling
-from server.backend import Pair, Tokenizer
+from server.backend import Grammars, Pair, Tokenizer
 from server.settings import Settings
 from server.turn import Speculation
 
@@ -21,6 +21,8 @@ class Model:
     created: int
     """Unix seconds when it was loaded."""
     tokenizer: Tokenizer
+    grammars: Grammars | None
+    """None where its vocabulary does not do for grammars."""
     context_length: int
     """Prompt and answer together, in tokens."""
     sampling: Sampling
@@ -46,6 +48,7 @@ def served(pair: Pair, settings: Settings) -> Model:
         names=frozenset(spellings | {name.rpartition("/")[2] for name in spellings}),
         created=int(time.time()),
         tokenizer=pair.tokenizer,
+        grammars=pair.grammars,
         context_length=min(asked, pair.context_length),
         sampling=Sampling(defaults.temperature, defaults.top_k, defaults.top_p, defaults.min_p),
         template_kwargs=pair.default_chat_template_kwargs,

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tools.grammar import JsonAnswer
+
 Speculation = Literal["auto", "always", "off"]
 
 
@@ -23,6 +25,29 @@ class Wishes:
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     repetition_penalty: float = 1.0
+
+
+@dataclass(frozen=True)
+class Forced:
+    """What an answer is held to. Nothing, unless something is said."""
+
+    answer: JsonAnswer | None = None
+    """It is JSON, unless it is a call."""
+    called: bool = False
+    """It is a call, or more; this comes before `answer`."""
+    callable: frozenset[str] | None = None
+    """The only tools that may be called, of those that are shown; None is all."""
+    strict: frozenset[str] = frozenset()
+    """Tools whose arguments are held to their schemas."""
+    param: str = "response_format"
+    """Where the request says what the answer is held to."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Where the request has the schema of each tool."""
+
+    @property
+    def held(self) -> bool:
+        """Whether not just anything may be answered."""
+        return self.answer is not None or self.called or bool(self.strict) or self.callable is not None
 
 
 @dataclass(frozen=True)
@@ -47,5 +72,7 @@ class Turn:
     """Say of every token of the content how likely it was, and so many likelier ones; None says nothing."""
     one_call: bool = False
     """The turn ends with its first complete call."""
+    forced: Forced = Forced()
+    """What the answer is held to."""
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     speculation: Speculation | None = None

@@ -8,6 +8,7 @@ from typing import Any
 
 from models.decode.acceptance import Record
 from models.decode.batch import Update
+from models.decode.constraint import Grammars
 from models.decode.logprobs import Scored
 from models.decode.prefix import PrefixStore
 from models.decode.session import Request, Session
@@ -110,6 +111,7 @@ class ScriptPair:
     model_id: str = "poolside/Laguna-Script"
     context_length: int = 4096
     speculation_off: str | None = None
+    grammars: Grammars | None = None
     speculator_id: str | None = None
     warnings: tuple[str, ...] = ()
     default_chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)

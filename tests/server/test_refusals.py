@@ -124,8 +124,6 @@ def test_a_wrong_value_is_refused_by_the_path_of_its_field(
 
 
 UNSUPPORTED: dict[str, list[object]] = {
-    "response_format": [{"type": "json_object"}, {"type": "json_schema", "schema": {}}, {"type": "odd"}, "text"],
-    "tool_choice": ["required", {"type": "function", "function": {"name": "add"}}, {"type": "allowed_tools"}],
     "functions": [[{"name": "f"}]],
     "function_call": ["auto", {"name": "f"}],
     "prediction": [{"type": "content", "content": "x"}],

@@ -9,8 +9,6 @@ from server.errors import UnsupportedParameter
 
 ONLY: Mapping[str, tuple[Any, ...]] = MappingProxyType(
     {
-        "response_format": ({"type": "text"},),
-        "tool_choice": ("auto", "none"),
         "functions": ([],),
         "function_call": ("none",),
         "prediction": (),

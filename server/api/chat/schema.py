@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from models.decode.request import MOST_LOGPROBS, REPETITION_RANGE
+from server.api.chat.forcing import AnyChoice, ResponseFormat, forced
 from server.api.chat.history import Message, conversation
 from server.api.chat.parameters import refuse_unsupported, unknown
 from server.api.wire import Array, Wire, checked, parsed
@@ -60,12 +61,20 @@ class Function(Wire):
     name: str = Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")
     description: str | None = None
     parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+def _callable(kind: object) -> object:
+    if isinstance(kind, str) and kind != "function":
+        told = "only functions can be called here, and '{kind}' is another kind of tool"
+        raise PydanticCustomError("tool_kind", told, {"kind": ascii(kind[:40])[1:-1]})
+    return kind
 
 
 class Tool(Wire):
     """A tool the model may call."""
 
-    type: Literal["function"]
+    type: Annotated[Literal["function"], BeforeValidator(_callable)]
     function: Function
 
     def plain(self) -> dict[str, Any]:
@@ -103,8 +112,9 @@ class ChatRequest(Wire):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     tools: Array[Tool] | None = None
-    tool_choice: Literal["auto", "none"] | None = None
+    tool_choice: AnyChoice | None = None
     parallel_tool_calls: bool | None = None
+    response_format: ResponseFormat | None = None
     service_tier: Literal["auto", "default", "flex", "scale", "priority"] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     reasoning_effort: Effort | None = None
@@ -131,8 +141,6 @@ class ChatRequest(Wire):
             raise InvalidValue("'stream_options' is only allowed with 'stream': true.", param="stream_options")
         if self.top_logprobs is not None and not self.logprobs:
             raise InvalidValue("'top_logprobs' is only allowed with 'logprobs': true.", param="top_logprobs")
-        if self.tool_choice == "auto" and not self.tools:
-            raise InvalidValue("'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice")
         return self
 
 
@@ -176,13 +184,14 @@ def turn(asked: ChatRequest) -> Turn:
     """The request in no vendor's words: the last line on the way down that knows OpenAI's.
 
     Raises:
-        Refusal: the messages do not make a conversation.
+        Refusal: the messages do not make a conversation, or the answer is to be what it cannot be.
     """
-    callable_now = () if asked.tool_choice == "none" else asked.tools or ()
+    choice, tools = asked.tool_choice, asked.tools or ()
+    held = forced(choice, asked.response_format, [(tool.function.name, bool(tool.function.strict)) for tool in tools])
     effort = {} if asked.reasoning_effort is None else {"enable_thinking": thinks(asked.reasoning_effort)}
     return Turn(
         messages=conversation(asked.messages),
-        tools=tuple(tool.plain() for tool in callable_now),
+        tools=() if choice is not None and choice.type == "none" else tuple(tool.plain() for tool in tools),
         wishes=Wishes(
             temperature=asked.temperature,
             top_k=None if asked.top_k is None else max(asked.top_k, 0),
@@ -200,7 +209,8 @@ def turn(asked: ChatRequest) -> Turn:
         thinking_budget=asked.thinking_token_budget,
         choices=asked.n or 1,
         top_logprobs=(asked.top_logprobs or 0) if asked.logprobs else None,
-        one_call=asked.parallel_tool_calls is False,
+        one_call=asked.parallel_tool_calls is False or (choice is not None and choice.type == "function"),
+        forced=held,
         template_kwargs=effort | (asked.chat_template_kwargs or {}),
         speculation=asked.speculation,
     )
