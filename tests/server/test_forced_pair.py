@@ -101,7 +101,7 @@ def check_calls(answer: ChatCompletion, *names: str) -> None:
             Draft202012Validator(SCHEMAS[name]).validate(json.loads(arguments))
 
 
-@pytest.mark.parametrize(("ask", "temperature"), zip(ASKS, [0, 1.3, 0.7], strict=True))
+@pytest.mark.parametrize(("ask", "temperature"), list(zip(ASKS, [0, 1.3, 0.7], strict=True)))
 def test_a_named_call_is_that_one_call_whatever_is_asked(sdk: openai.OpenAI, ask: str, temperature: float) -> None:
     for tool in (WEATHER, COUNT):
         name = tool["function"]["name"]
