@@ -32,7 +32,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils.tqdm import tqdm
 
 from models.errors import CheckpointError
-from models.progress import Progress, Report, unreported
+from models.progress import Progress, Report, size, unreported
 from models.shards import WEIGHTS, check_files, damaged
 
 LOG = logging.getLogger(__name__)
@@ -44,7 +44,6 @@ WORKERS = 4
 """Files fetched side by side; each one that is cut off for good begins again, so not more than keep a line busy."""
 
 _ID = re.compile(r"[\w.-]+/[\w.-]+")
-_GB = 1e9
 _LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
 
 
@@ -115,7 +114,7 @@ def fetch(repo: str, revision: str | None = None, *, report: Report = unreported
         plan = _plan(repo, revision)
         if plan is not None and plan.lacking:
             _check_room(repo, plan.total)
-            LOG.info("fetching %s: %d files, %.1f GB", repo, len(plan.lacking), plan.total / _GB)
+            LOG.info("fetching %s: %d files, %s", repo, len(plan.lacking), size(plan.total))
             report(Progress("download", repo, 0, plan.total))
         folder = Path(
             snapshot_download(
@@ -183,7 +182,7 @@ def _check_room(repo: str, needed: int) -> None:
     free = shutil.disk_usage(there).free
     if free < needed:
         raise DiskFull(
-            f"{repo}: {needed / _GB:.1f} GB are still to be fetched, and the disk of {cache} has {free / _GB:.1f} GB "
+            f"{repo}: {size(needed)} are still to be fetched, and the disk of {cache} has {size(free)} "
             "free: make room, or set HF_HOME to a folder on a larger disk"
         )
 

@@ -28,3 +28,8 @@ Report = Callable[[Progress], None]
 
 def unreported(_: Progress) -> None:
     """Nobody wants to know."""
+
+
+def size(count: int) -> str:
+    """Bytes of files for people: decimal, as disks and downloads are told."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

@@ -18,6 +18,16 @@ from models.errors import CheckpointError
 WEIGHTS = "model*.safetensors"
 """The files that are loaded; what lies beside them under other names is not."""
 
+READ = (
+    "config.json",
+    "generation_config.json",
+    "hf_quant_config.json",
+    "model.safetensors.index.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+)
+"""Files that hold one JSON object each, where they are there; other JSON beside them is nobody's business here."""
+
 _INDEX = "model.safetensors.index.json"
 _NUMBERED = re.compile(r"(.*)-(\d+)-of-(\d+)\.safetensors")
 _LARGEST_HEADER = 100_000_000
@@ -106,7 +116,7 @@ def check_files(folder: Path) -> None:
 
 def damaged(folder: Path) -> Iterator[DamagedFile]:
     """What is wrong with a checkpoint's files, one after another; a missing file counts as damaged."""
-    for path in sorted(folder.glob("*.json")):
+    for path in (folder / name for name in READ if (folder / name).exists()):
         try:
             read_json(path)
         except ConfigError as error:

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from tqdm import tqdm
 
-from models.progress import Progress
+from models.progress import Progress, size
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Display:
                 self._draw(progress)
             elif self._clock() - self._told >= EVERY:
                 self._told = self._clock()
-                log.info("%s: %.0f %% of %.1f GB", _named(progress), 100 * progress.fraction, progress.total / 1e9)
+                log.info("%s: %.0f %% of %s", _named(progress), 100 * progress.fraction, size(progress.total))
 
     def _draw(self, progress: Progress) -> None:
         named, bar = _named(progress), self._bar

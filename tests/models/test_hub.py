@@ -195,7 +195,7 @@ def test_room_on_the_disk_is_checked_before_the_first_byte(hub: Hub, monkeypatch
     usage = shutil.disk_usage("/")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=100_000))
     with pytest.raises(
-        DiskFull, match=r"0\.0 GB are still to be fetched, and the disk of .* has 0\.0 GB free: make room"
+        DiskFull, match=r"0\.3 MB are still to be fetched, and the disk of .* has 0\.1 MB free: make room"
     ):
         fetch(REPO)
     assert hub.downloads(SHARDS[0]) == []

@@ -89,3 +89,9 @@ def test_every_damage_is_told_and_the_others_are_whole(folder: Path) -> None:
     (folder / SHARDS[1]).symlink_to(folder / "gone")
     (folder / "config.json").write_text("")
     assert {damage.file.name for damage in damaged(folder)} == {"config.json", SHARDS[0], SHARDS[1]}
+
+
+def test_json_that_nobody_reads_may_be_anything(folder: Path) -> None:
+    (folder / "modules.json").write_text("[]")
+    (folder / "notes.json").write_text("no JSON")
+    check_files(folder)
