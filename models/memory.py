@@ -125,8 +125,8 @@ def workspace(target: TargetConfig, width: int) -> int:
     return width * (PASS_ROWS * row + LOGIT_ROWS * target.vocab_size)
 
 
-def check_memory(name: str, need: Footprint, limit: Limit, context_length: int) -> None:
-    """Refuse a pair that cannot run here, before its weights are read.
+def check_memory(name: str, need: Footprint, limit: Limit, context_length: int, smaller: str = "") -> None:
+    """Refuse a pair that cannot run here, before its weights are read; `smaller` is a flag that shrinks its weights.
 
     Raises:
         NotEnoughMemory: the sums, and what would help.
@@ -142,7 +142,8 @@ def check_memory(name: str, need: Footprint, limit: Limit, context_length: int) 
         "one pass": need.workspace,
     }
     told = ", ".join(f"{what} {gib(size)}" for what, size in parts.items() if size)
-    saved = " --speculator none," if need.speculator and needed - need.speculator <= limit.size else ""
+    saved = f" {smaller}," if smaller else ""
+    saved += " --speculator none," if need.speculator and needed - need.speculator <= limit.size else ""
     raise NotEnoughMemory(
         f"{name} needs {gib(needed)} of memory ({told}), and there are {gib(limit.size)} ({limit.source}). Take a "
         f"smaller quantisation,{saved} close what else uses memory, or try it all the same with --memory-limit "

@@ -61,6 +61,11 @@ class Compressed:
         covering = (scheme for scheme in self.schemes if any(matches(target, module) for target in scheme.targets))
         return next(covering, None)
 
+    @property
+    def has_fp8(self) -> bool:
+        """Whether some modules are 8-bit floats, which take twice the memory once they are multiplied out."""
+        return any(scheme.format == "float-quantized" for scheme in self.schemes)
+
 
 def matches(pattern: str, module: str) -> bool:
     """Whether a target names a module: all packed modules are of class Linear, a name may lack its first parts."""

@@ -12,9 +12,12 @@ from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
 from models.checkpoint import load_target
 from models.laguna import Laguna
 from models.loading import Loading
+from models.memory import NotEnoughMemory
+from models.runtime import load_runtime
 from tests.models.packed_layouts import Packer, Written, fp8, nvfp4, write_both
 from tests.models.published_packing import S_FP8, S_NVFP4, XS_FP8
 from tests.models.test_compressed import MLP, ROUTED, logits, where
+from tests.runtime.checkpoint_files import write_tokenizer
 
 REPACKED = Loading(fp8_bits=8)
 
@@ -62,3 +65,14 @@ def test_nothing_but_8_bit_floats_is_packed_again(tmp_path: Path) -> None:
     folder = written(tmp_path, ROUTED, nvfp4, S_NVFP4).packed
     whole, same = (logits(load_target(folder, mx.float32, loading)) for loading in (Loading(), REPACKED))
     np.testing.assert_array_equal(whole, same)
+
+
+@pytest.mark.parametrize(
+    ("loading", "advised"), [(Loading(memory_limit=1e-6), True), (Loading(memory_limit=1e-6, fp8_bits=8), False)]
+)
+def test_where_they_do_not_fit_packing_them_is_advised(tmp_path: Path, loading: Loading, advised: bool) -> None:
+    both = write_both(tmp_path, where((ROUTED, fp8(128, 128))), S_FP8, vocab_size=384)
+    write_tokenizer(both.packed)
+    with pytest.raises(NotEnoughMemory) as refused:
+        load_runtime(str(both.packed), "none", loading)
+    assert ("Take a smaller quantisation, --quantize-fp8 8, close" in str(refused.value)) is advised
