@@ -1,11 +1,15 @@
 """A turn as the decoding loop takes it: one request for each choice, the same but for its seed."""
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
+from models.decode.acceptance import Phase
 from models.decode.constraint import Grammar
 from models.decode.request import Request, Sampling, ThinkingBudget
 from models.decode.sampling import seed_of_choice
+from server.backend import Tokenizer
 from server.errors import InvalidValue, UnsupportedParameter
 from server.prompt import Prompt
 from server.served import Model
@@ -13,6 +17,10 @@ from server.turn import Turn, Wishes
 
 THINK_END = "</think>"
 CALL = "<tool_call>"
+PHASES: Mapping[str, Phase] = MappingProxyType(
+    {"<think>": "thinking", THINK_END: "answer", "<tool_call>": "arguments", "</tool_call>": "answer"}
+)
+"""What Laguna's markers begin. Drafts are accepted more often in one than in another."""
 
 
 def requests(model: Model, turn: Turn, prompt: Prompt, grammar: Grammar | None, max_tokens: int) -> list[Request]:
@@ -39,6 +47,9 @@ def requests(model: Model, turn: Turn, prompt: Prompt, grammar: Grammar | None, 
         top_logprobs=turn.top_logprobs,
         marks=prompt.marks,
         grammar=grammar,
+        prediction=prompt.prediction,
+        phase="thinking" if prompt.thinking else "answer",
+        phases=_phases(model.tokenizer),
     )
     seeds = [seed_of_choice(sampling.seed, choice) for choice in range(1, turn.choices)]
     others = [replace(first, sampling=replace(sampling, seed=seed)) for seed in seeds]
@@ -57,6 +68,12 @@ def _thinking(model: Model, turn: Turn, prompt: Prompt) -> ThinkingBudget | None
         raise UnsupportedParameter(told, param="thinking_token_budget")
     opens = model.tokenizer.token_id(CALL) if turn.tools else None
     return ThinkingBudget(turn.thinking_budget, close, frozenset() if opens is None else frozenset({opens}))
+
+
+def _phases(tokenizer: Tokenizer) -> tuple[tuple[int, Phase], ...]:
+    """By token id; a marker that is no single token begins nothing."""
+    ids = ((tokenizer.token_id(marker), phase) for marker, phase in PHASES.items())
+    return tuple((id_, phase) for id_, phase in ids if id_ is not None)
 
 
 def _sampling(wishes: Wishes, defaults: Sampling) -> Sampling:

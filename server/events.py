@@ -1,6 +1,6 @@
 """Everything a generation can say, in no vendor's dialect, and the answer it adds up to."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -35,6 +35,9 @@ class Usage:
     reasoning: int
     """Those of `completion` whose text was shown as reasoning."""
     cached: int
+    predicted: int = 0
+    """Tokens of the request's own prediction that came, and those that did not."""
+    unpredicted: int = 0
 
     @property
     def total(self) -> int:
@@ -52,6 +55,8 @@ class Report:
     prefill_seconds: float
     decode_seconds: float
     cached_tokens: int
+    sources: Mapping[str, Mapping[str, int]]
+    """By who drafted (speculator, prediction, copy): tokens drafted and accepted."""
     speculation_off: str | None
     """Why nothing was drafted, or None."""
     cache_parted: str | None
@@ -88,6 +93,8 @@ def summed(ends: Sequence[Finished]) -> tuple[Usage, Report]:
         completion=sum(usage.completion for usage in usages),
         reasoning=sum(usage.reasoning for usage in usages),
         cached=min(usage.cached for usage in usages),
+        predicted=sum(usage.predicted for usage in usages),
+        unpredicted=sum(usage.unpredicted for usage in usages),
     )
     off = [report.speculation_off for report in reports]
     return usage, replace(
@@ -98,6 +105,15 @@ def summed(ends: Sequence[Finished]) -> tuple[Usage, Report]:
         prefill_seconds=max(report.prefill_seconds for report in reports),
         decode_seconds=max(report.decode_seconds for report in reports),
         cached_tokens=usage.cached,
+        sources=_together([report.sources for report in reports]),
         speculation_off=None if None in off else off[0],
         cache_parted=reports[0].cache_parted,
     )
+
+
+def _together(sources: Sequence[Mapping[str, Mapping[str, int]]]) -> Mapping[str, Mapping[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for source, counts in (item for own in sources for item in own.items()):
+        before = found.setdefault(source, dict.fromkeys(counts, 0))
+        found[source] = {name: before[name] + count for name, count in counts.items()}
+    return found

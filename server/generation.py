@@ -151,6 +151,8 @@ def _finished(transcript: Transcript, end: Literal["stop", "length"], stats: Sta
             completion=transcript.completion_tokens,
             reasoning=transcript.reasoning_tokens,
             cached=stats.cached_tokens,
+            predicted=stats.predicted[0],
+            unpredicted=stats.predicted[1],
         ),
         report=Report(
             rounds=stats.rounds,
@@ -159,6 +161,7 @@ def _finished(transcript: Transcript, end: Literal["stop", "length"], stats: Sta
             prefill_seconds=stats.prefill_seconds,
             decode_seconds=stats.decode_seconds,
             cached_tokens=stats.cached_tokens,
+            sources={source: {"drafted": drafted, "accepted": own} for source, drafted, own in stats.by_source},
             speculation_off=stats.speculation_off,
             cache_parted=parted,
         ),

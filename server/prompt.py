@@ -19,6 +19,8 @@ class Prompt:
     """The rendered text ends inside a thinking block, so the answer begins with reasoning."""
     marks: tuple[int, ...] = ()
     """Where later prompts may part from this one, in tokens."""
+    prediction: tuple[int, ...] = ()
+    """What the answer is expected to say."""
 
 
 def rendered(model: Model, turn: Turn) -> Prompt:
@@ -36,4 +38,6 @@ def rendered(model: Model, turn: Turn) -> Prompt:
         raise UnrenderablePrompt(str(error), param="messages") from error
     # Flags and template versions disagree on what a turn opens with; the text itself does not.
     ids, starts = model.tokenizer.encode_at(text, turn_starts(text))
-    return Prompt(tuple(ids), thinking_open(text), worth_keeping([start for start in starts if start < len(ids)]))
+    marks = worth_keeping([start for start in starts if start < len(ids)])
+    prediction = model.tokenizer.encode(turn.prediction) if turn.prediction else ()
+    return Prompt(tuple(ids), thinking_open(text), marks, tuple(prediction))

@@ -70,6 +70,8 @@ class Turn:
     """So many answers to the one prompt, by seeds of their own."""
     top_logprobs: int | None = None
     """Say of every token of the content how likely it was, and so many likelier ones; None says nothing."""
+    prediction: str = ""
+    """What the answer is expected to say: it is drafted from, and changes nothing else."""
     one_call: bool = False
     """The turn ends with its first complete call."""
     forced: Forced = Forced()

@@ -9,6 +9,8 @@ from models.decode.acceptance import Phase, Source, Subject
 
 RUN = 3
 """Ids that must agree before what followed them elsewhere is proposed (prompt lookup, Saxena 2023)."""
+PATIENCE = 2
+"""Ids before a prediction's first that do not make it look elsewhere."""
 TRUSTED = 8
 """A source that foretold so many ids in a row is judged apart."""
 GIVEN_ROWS = 16
@@ -101,22 +103,26 @@ class Prediction:
             if run is not None:
                 self._after.setdefault(run, []).append(place)
         self._came, self._count = bytearray(len(self._ids)), 0
-        self._at, self._follows = 0, False
+        self._at, self._follows, self._waits = 0, False, 0
         self.agreed = 0
         """Ids that came as predicted, up to here."""
 
     def restart(self) -> None:
         """The answer proper begins here."""
-        self._at, self._follows, self.agreed = 0, True, 0
+        self._at, self._follows, self._waits, self.agreed = 0, True, PATIENCE, 0
 
     def push(self, token: int) -> None:
         """Take in the next emitted id."""
         run = self._runs.push(token)
         if self._follows and self._at < len(self._ids) and self._ids[self._at] == token:
-            self._at, self.agreed = self._at + 1, self.agreed + 1
+            self._at, self.agreed, self._waits = self._at + 1, self.agreed + 1, 0
             self._note(1)
             return
         places = self._after.get(run, ()) if run is not None else ()
+        if not places and self._waits:
+            # An answer may open with a line break or two that its prediction leaves out.
+            self._waits -= 1
+            return
         self._follows, self.agreed = bool(places), RUN if places else 0
         if places:
             # Ahead of where it was left if the run is there, else where it is first.

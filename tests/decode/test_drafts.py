@@ -69,6 +69,13 @@ def test_a_prediction_is_followed_from_its_start() -> None:
     assert followed([1, 2, 3, 4], [1, 2, 3, 4]).ahead(3) == ()
 
 
+def test_a_prediction_waits_for_two_ids_that_it_leaves_out_at_its_start() -> None:
+    assert followed([1, 2, 3], [9, 9]).ahead(2) == (1, 2)
+    assert followed([1, 2, 3], [9, 9, 1]).ahead(2) == (2, 3)
+    assert followed([1, 2, 3], [9, 9, 9]).ahead(2) == ()
+    assert followed([1, 2, 3], [1, 9]).ahead(2) == ()
+
+
 def test_after_a_difference_it_is_followed_from_where_the_latest_ids_are_ahead() -> None:
     prediction = [1, 2, 3, 10, 11, 12, 4, 5, 1, 2, 3, 20]
     assert followed(prediction, [1, 2, 3, 9]).ahead(2) == ()

@@ -185,6 +185,7 @@ def _update(session: Session, brought: Round | None) -> Update:
     left = session.request.max_tokens - len(session.emitted)
     ids = () if brought is None else brought[:left]
     session.emitted += ids
+    session.guesses.emitted(ids)
     if brought is None:
         return Update(session, finish="stop")
     return Update(session, ids, "length" if len(ids) == left else None, scores=_scores(session.request, ids))

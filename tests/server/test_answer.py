@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.script import ScriptPair, ScriptTokenizer, says
+from tests.server.script import ScriptPair, ScriptTokenizer, ids_of, says
 from tests.server.stand import Stand, stand
 
 PING = {"type": "function", "function": {"name": "ping"}}
@@ -49,8 +49,32 @@ def test_an_answer_has_every_key_that_clients_rely_on() -> None:
         "completion_tokens": 4,
         "total_tokens": 14,
         "prompt_tokens_details": {"cached_tokens": 0},
-        "completion_tokens_details": {"reasoning_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
     }
+
+
+@pytest.mark.parametrize("content", ["fire", [{"type": "text", "text": "fi"}, {"type": "text", "text": "re"}]])
+def test_predicted_tokens_are_counted_as_those_that_came_and_those_that_did_not(content: object) -> None:
+    with stand(ScriptPair(says("fine"))) as served:
+        answer = served.post(prediction={"type": "content", "content": content}).json()
+        (request,) = served.pair.requests
+    assert answer["choices"][0]["message"]["content"] == "fine"
+    assert request.prediction == tuple(ids_of("fire"))
+    details = answer["usage"]["completion_tokens_details"]
+    assert (details["accepted_prediction_tokens"], details["rejected_prediction_tokens"]) == (2, 2)
+
+
+def test_a_prediction_waits_for_the_answer_behind_the_thinking() -> None:
+    with stand(ScriptPair(says("hm</think>fine"))) as served:
+        kwargs = {"enable_thinking": True}
+        answer = served.post(prediction={"type": "content", "content": "fine"}, chat_template_kwargs=kwargs).json()
+    details = answer["usage"]["completion_tokens_details"]
+    assert (details["accepted_prediction_tokens"], details["rejected_prediction_tokens"]) == (4, 0)
+    assert answer["choices"][0]["message"]["content"] == "fine"
 
 
 @pytest.mark.parametrize(("text", "content"), [("", ""), ("<think>hm", ""), ("<tool_call>ping</tool_call>", None)])

@@ -108,6 +108,13 @@ WRONG = [
     ({"thinking_token_budget": -1}, "thinking_token_budget", "invalid_value"),
     ({"parallel_tool_calls": 0}, "parallel_tool_calls", "invalid_type"),
     ({"service_tier": "cheap"}, "service_tier", "invalid_value"),
+    ({"prediction": "x"}, "prediction", "invalid_type"),
+    ({"prediction": {"type": "content"}}, "prediction.content", "missing_required_parameter"),
+    ({"prediction": {"type": "content", "content": None}}, "prediction.content", "invalid_type"),
+    ({"prediction": {"type": "content", "content": 5}}, "prediction.content", "invalid_type"),
+    ({"prediction": {"type": "text", "content": "x"}}, "prediction.type", "invalid_value"),
+    ({"prediction": {"type": "content", "content": [{"type": "image_url"}]}}, "prediction.content[0].type",
+     "invalid_value"),
 ]  # fmt: skip
 
 
@@ -126,7 +133,6 @@ def test_a_wrong_value_is_refused_by_the_path_of_its_field(
 UNSUPPORTED: dict[str, list[object]] = {
     "functions": [[{"name": "f"}]],
     "function_call": ["auto", {"name": "f"}],
-    "prediction": [{"type": "content", "content": "x"}],
     "modalities": [["text", "audio"]],
     "moderation": [{"model": "m", "policy": {"input": {"mode": "block"}}}],
     "audio": [{"voice": "alloy"}],

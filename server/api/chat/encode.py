@@ -187,7 +187,11 @@ def usage(usage: Usage) -> dict[str, Any]:
         "completion_tokens": usage.completion,
         "total_tokens": usage.total,
         "prompt_tokens_details": {"cached_tokens": usage.cached},
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "completion_tokens_details": {
+            "reasoning_tokens": usage.reasoning,
+            "accepted_prediction_tokens": usage.predicted,
+            "rejected_prediction_tokens": usage.unpredicted,
+        },
     }
 
 

@@ -22,14 +22,14 @@ class Part(Wire):
 
     @field_validator("type")
     @classmethod
-    def _is_text(cls, kind: str) -> str:
+    def _istext_of(cls, kind: str) -> str:
         if kind not in TEXT_PARTS:
             told = "Invalid content type. {kind} is only supported by certain models"
             raise PydanticCustomError("content_kind", told, {"kind": _quoted(kind)})
         return kind
 
     @model_validator(mode="after")
-    def _has_text(self) -> Self:
+    def _hastext_of(self) -> Self:
         if self.text is None and self.refusal is None:
             raise PydanticCustomError("no_text", "expected a part with its text")
         return self
@@ -110,16 +110,16 @@ def _plain(message: Message, place: str) -> dict[str, Any]:
                     f"Invalid type for '{place}.content': expected a string or an array of text parts, but got null.",
                     param=f"{place}.content",
                 )
-            return {"role": message.role, "content": _text(message.content)}
+            return {"role": message.role, "content": text_of(message.content)}
         case "tool" | "function":
-            return {"role": "tool", "tool_call_id": message.tool_call_id, "content": _text(message.content)}
+            return {"role": "tool", "tool_call_id": message.tool_call_id, "content": text_of(message.content)}
         case "assistant":
             return _assistant(message)
 
 
 def _assistant(message: Message) -> dict[str, Any]:
-    plain: dict[str, Any] = {"role": "assistant", "content": _text(message.content) or message.refusal or ""}
-    reasoning = _text(message.reasoning_content) or _text(message.reasoning)
+    plain: dict[str, Any] = {"role": "assistant", "content": text_of(message.content) or message.refusal or ""}
+    reasoning = text_of(message.reasoning_content) or text_of(message.reasoning)
     if reasoning:
         plain["reasoning_content"] = reasoning
     if message.calls:
@@ -135,7 +135,8 @@ def _call(call: Call) -> dict[str, Any]:
     }
 
 
-def _text(parts: Sequence[Part] | None) -> str:
+def text_of(parts: Sequence[Part] | None) -> str:
+    """What the parts say together."""
     return "".join(part.shown for part in parts or ())
 
 

@@ -11,7 +11,6 @@ ONLY: Mapping[str, tuple[Any, ...]] = MappingProxyType(
     {
         "functions": ([],),
         "function_call": ("none",),
-        "prediction": (),
         "modalities": (["text"],),
         "moderation": (),
         "audio": (),

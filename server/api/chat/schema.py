@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from models.decode.request import MOST_LOGPROBS, REPETITION_RANGE
 from server.api.chat.forcing import AnyChoice, ResponseFormat, forced
-from server.api.chat.history import Message, conversation
+from server.api.chat.history import Message, Part, Text, conversation, text_of
 from server.api.chat.parameters import refuse_unsupported, unknown
 from server.api.wire import Array, Wire, checked, parsed
 from server.errors import InvalidValue, ParameterConflict
@@ -85,6 +85,20 @@ class Tool(Wire):
         return {"type": "function", "function": declared | present}
 
 
+class Prediction(Wire):
+    """What the client expects the answer to say."""
+
+    type: Literal["content"]
+    content: Text
+
+    @field_validator("content")
+    @classmethod
+    def _is_there(cls, content: list[Part] | None) -> list[Part]:
+        if content is None:
+            raise PydanticCustomError("content_type", "expected a string or an array of text parts")
+        return content
+
+
 class ChatRequest(Wire):
     """The honoured fields of a chat completion; null and absent are the same everywhere."""
 
@@ -109,6 +123,7 @@ class ChatRequest(Wire):
     min_tokens: int | None = Field(None, ge=0)
     thinking_token_budget: int | None = Field(None, ge=0)
     """vLLM's name. Thinking that the prompt opens ends after so many tokens."""
+    prediction: Prediction | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     tools: Array[Tool] | None = None
@@ -209,6 +224,7 @@ def turn(asked: ChatRequest) -> Turn:
         thinking_budget=asked.thinking_token_budget,
         choices=asked.n or 1,
         top_logprobs=(asked.top_logprobs or 0) if asked.logprobs else None,
+        prediction="" if asked.prediction is None else text_of(asked.prediction.content),
         one_call=asked.parallel_tool_calls is False or (choice is not None and choice.type == "function"),
         forced=held,
         template_kwargs=effort | (asked.chat_template_kwargs or {}),
