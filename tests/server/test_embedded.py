@@ -190,3 +190,28 @@ def said(answer: ChatCompletion) -> list[object]:
     message = answer.choices[0].message
     called = [call.to_dict()["function"] for call in message.tool_calls or ()]
     return [message.content, (message.model_extra or {}).get("reasoning_content"), called]
+
+
+@pytest.mark.parametrize("speculation", ["auto", "always", "off"])
+def test_a_prediction_changes_no_text_and_says_how_much_of_it_came(sdk: openai.OpenAI, speculation: str) -> None:
+    def told(**wishes: object) -> ChatCompletion:
+        return sdk.chat.completions.create(
+            model="laguna-tiny",
+            messages=GREETING,
+            temperature=0,
+            max_completion_tokens=60,
+            reasoning_effort="none",
+            extra_body={"speculation": speculation, **wishes},
+        )
+
+    plain = told()
+    text = plain.choices[0].message.content
+    assert text
+    predicted = told(prediction={"type": "content", "content": text})
+    assert predicted.choices[0].message.content == text
+    assert predicted.usage is not None
+    details = predicted.usage.completion_tokens_details
+    assert details is not None
+    assert details.accepted_prediction_tokens is not None
+    assert details.accepted_prediction_tokens > 0.9 * (predicted.usage.completion_tokens - 2)
+    assert details.rejected_prediction_tokens == 0
