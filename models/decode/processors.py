@@ -19,13 +19,14 @@ class Past:
     """One request's processors, and the tokens they look back on as far as the host knows them."""
 
     request: Request
-    vocab_size: int
     length: int
     """Tokens of the timeline that are taken in: the prompt's, then the answer's."""
     counts: mx.array
     """How often the answer has each id, float32 [vocabulary]; empty where nothing asks."""
     prompted: mx.array
     """Which ids the prompt has, bool [vocabulary]; empty where nothing asks."""
+    bias: tuple[mx.array, mx.array] | None
+    """Ids, int32, and what is added to their logits, float32: the request's, brought to the device once."""
     left: bool
     """The answer has an id that leaves thinking."""
 
@@ -48,7 +49,9 @@ def past_of(request: Request, vocab_size: int) -> Past | None:
     prompted = nothing.astype(mx.bool_)
     if sampling.repetition_penalty != 1:
         prompted = mx.zeros((vocab_size,)).at[mx.array(list(request.prompt))].add(1.0) > 0
-    return Past(request, vocab_size, len(request.prompt), counts, prompted, left=False)
+    ids, values = [id_ for id_, _ in sampling.logit_bias], [value for _, value in sampling.logit_bias]
+    bias = (mx.array(ids, dtype=mx.int32), mx.array(values, dtype=mx.float32)) if ids else None
+    return Past(request, len(request.prompt), counts, prompted, bias, left=False)
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,10 @@ class Rows:
 def processed(rows: Rows) -> mx.array:
     """The rows' logits, [R, vocabulary] float32, in the order bias, penalties, minimum length, end of thinking."""
     request = rows.past.request
-    logits = _biased(rows.logits.astype(mx.float32), request.sampling)
+    logits = rows.logits.astype(mx.float32)
+    if rows.past.bias is not None:
+        ids, values = rows.past.bias
+        logits = logits.at[:, ids].add(values)
     logits = _penalised(logits, rows, request.sampling)
     waits = min(max(request.min_tokens - rows.first, 0), logits.shape[0])
     if waits:
@@ -78,13 +84,6 @@ def processed(rows: Rows) -> mx.array:
 
 def _penalises(sampling: Sampling) -> bool:
     return bool(sampling.presence_penalty or sampling.frequency_penalty or sampling.repetition_penalty != 1)
-
-
-def _biased(logits: mx.array, sampling: Sampling) -> mx.array:
-    if not sampling.logit_bias:
-        return logits
-    ids, values = zip(*sampling.logit_bias, strict=True)
-    return logits.at[:, mx.array(ids)].add(mx.array(values, dtype=mx.float32))
 
 
 def _penalised(logits: mx.array, rows: Rows, sampling: Sampling) -> mx.array:
