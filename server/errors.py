@@ -75,6 +75,19 @@ class PromptTooLong(Refusal):
             "tokens. Please reduce the length of the messages.",
             param="messages",
         )
+        self.tokens = tokens
+        self.limit = limit
+
+
+class BudgetTooLong(Refusal):
+    """Prompt and budget together are longer than the context. Claude Code reads the numbers out of this sentence."""
+
+    def __init__(self, *, tokens: int, budget: int, limit: int) -> None:
+        super().__init__(
+            f"input length and `max_tokens` exceed context limit: {tokens} + {budget} > {limit}, "
+            "decrease input length or `max_tokens` and try again",
+            param="max_tokens",
+        )
 
 
 class UnrenderablePrompt(Refusal):
@@ -151,6 +164,7 @@ VERDICTS: dict[type[Refusal], Verdict] = {
     UnsupportedParameter: Verdict(400, "invalid_request_error", "unsupported_parameter"),
     ParameterConflict: Verdict(400, "invalid_request_error", "invalid_parameter_combination"),
     PromptTooLong: Verdict(400, "invalid_request_error", "context_length_exceeded"),
+    BudgetTooLong: Verdict(400, "invalid_request_error", "context_length_exceeded"),
     UnrenderablePrompt: Verdict(400, "invalid_request_error", "invalid_prompt"),
     UnknownModel: Verdict(404, "invalid_request_error", "model_not_found"),
     UnknownRoute: Verdict(404, "invalid_request_error", "unknown_url"),

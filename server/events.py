@@ -70,6 +70,8 @@ class Finished:
     reason: FinishReason
     usage: Usage
     report: Report
+    stop: str | None = None
+    """The one of the client's stop strings that ended it."""
 
 
 Event = Piece | Finished
@@ -83,6 +85,8 @@ class Answer:
     finished: Finished
     tokens: tuple[Token, ...] = ()
     """Those of the content, where that was asked for."""
+    pieces: tuple[Piece, ...] = ()
+    """What `message` is the fold of, in the order in which it was said."""
 
 
 def summed(ends: Sequence[Finished]) -> tuple[Usage, Report]:

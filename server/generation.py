@@ -12,7 +12,7 @@ from server.attribution import Attribution
 from server.backend import Tokenizer
 from server.choices import requests
 from server.engine import Engine
-from server.errors import PromptTooLong
+from server.errors import BudgetTooLong, PromptTooLong
 from server.events import Answer, Content, Event, Finished, Piece, Report, Usage
 from server.forcing import compiled
 from server.marks import SHOWN, parting
@@ -21,6 +21,7 @@ from server.served import Model
 from server.ticket import Mail, Ticket
 from server.transcript import Transcript
 from server.turn import Turn
+from tools.events import merged
 from tools.laguna import Reader, fold
 from tools.stops import Stops
 
@@ -47,6 +48,11 @@ class Generation:
     def choices(self) -> int:
         """How many answers it gives."""
         return len(self._tickets)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt that its choices share."""
+        return len(self._tickets[0].request.prompt)
 
     async def told(self) -> AsyncGenerator[tuple[int, Event]]:
         """Everything its choices say, each event after the choice's index; a choice's last is `Finished`.
@@ -114,18 +120,35 @@ async def begin(engine: Engine, turn: Turn) -> Generation:
     """Render, measure and submit a turn; whatever can be refused is refused here, before the first byte goes out.
 
     Raises:
-        UnrenderablePrompt, PromptTooLong, InvalidValue, UnsupportedParameter: the turn cannot be answered.
+        UnrenderablePrompt, PromptTooLong, BudgetTooLong: the turn cannot be answered.
+        InvalidValue, UnsupportedParameter: nor with what it asks for.
         QueueFull, ModelLoading, EngineDead, ServerStopping: not now.
     """
     model = engine.welcome(turn.choices)
     prompt = await run_sync(partial(rendered, model, turn))
-    room = model.context_length - len(prompt.ids)
-    if room < 1:
-        raise PromptTooLong(tokens=len(prompt.ids), limit=model.context_length)
-    budget = room if turn.max_tokens is None else min(turn.max_tokens, room)
+    budget = _budget(turn, len(prompt.ids), model.context_length)
     grammar = await run_sync(partial(compiled, model, turn, thinking=prompt.thinking)) if turn.forced.held else None
     mail, tickets = engine.submit(requests(model, turn, prompt, grammar, budget))
     return Generation(engine, mail, tickets, [_transcript(model, turn, prompt) for _ in tickets], model.tokenizer)
+
+
+def _budget(turn: Turn, tokens: int, limit: int) -> int:
+    room = limit - tokens
+    if turn.whole_budget and turn.max_tokens is not None and 0 <= room < turn.max_tokens:
+        raise BudgetTooLong(tokens=tokens, budget=turn.max_tokens, limit=limit)
+    if room < 1:
+        raise PromptTooLong(tokens=tokens, limit=limit)
+    return room if turn.max_tokens is None else min(turn.max_tokens, room)
+
+
+async def measured(engine: Engine, turn: Turn) -> int:
+    """How many tokens the prompt of a turn has, whether or not they fit.
+
+    Raises:
+        UnrenderablePrompt: the turn cannot be shown.
+        ModelLoading, EngineDead, ServerStopping: not now.
+    """
+    return len((await run_sync(partial(rendered, engine.model, turn))).ids)
 
 
 def _transcript(model: Model, turn: Turn, prompt: Prompt) -> Transcript:
@@ -140,7 +163,7 @@ def _transcript(model: Model, turn: Turn, prompt: Prompt) -> Transcript:
 
 def _answer(pieces: Sequence[Piece], finished: Finished) -> Answer:
     tokens = [token for piece in pieces if isinstance(piece, Content) for token in piece.tokens]
-    return Answer(fold(pieces), finished, tuple(tokens))
+    return Answer(fold(pieces), finished, tuple(tokens), tuple(merged(pieces)))
 
 
 def _finished(transcript: Transcript, end: Literal["stop", "length"], stats: Stats, parted: str | None) -> Finished:

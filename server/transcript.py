@@ -70,6 +70,11 @@ class Transcript:
         pieces += self._seen(self._reader.finish(reason))
         return merged(pieces)
 
+    @property
+    def stop(self) -> str | None:
+        """The stop string that was written, if one was."""
+        return self._stops.met
+
     def reason(self, end: Literal["stop", "length"]) -> FinishReason:
         """Why the answer is over, in the words of the events."""
         return finish_reason(end, self._calls)

@@ -62,6 +62,8 @@ class Turn:
     stops: tuple[str, ...] = ()
     max_tokens: int | None = None
     """At most so many tokens; None is up to the end of the context."""
+    whole_budget: bool = False
+    """A turn whose `max_tokens` do not fit into the context is refused; else it ends where the context does."""
     min_tokens: int = 0
     """The model does not end its turn before so many tokens."""
     thinking_budget: int | None = None

@@ -34,11 +34,12 @@ class Stops:
         self._nodes = _automaton(strings)
         self._at = 0
         self._held = ""
-        self._hit = False
+        self.met: str | None = None
+        """The stop string that was met."""
 
     def push(self, text: str) -> tuple[str, bool]:
         """The text that is now safe to show, and whether a stop string was met (then nothing more is ever shown)."""
-        if self._hit:
+        if self.met is not None:
             return "", True
         if len(self._nodes) == 1:
             return text, False
@@ -46,8 +47,9 @@ class Stops:
         ended = self._follow(text)
         if ended is not None:
             end = len(self._held) + ended
-            self._hit, self._held = True, ""
-            return whole[: end - self._nodes[self._at].longest], True
+            start = end - self._nodes[self._at].longest
+            self._held, self.met = "", whole[start:end]
+            return whole[:start], True
         safe = len(whole) - self._nodes[self._at].depth
         self._held = whole[safe:]
         return whole[:safe], False

@@ -21,8 +21,13 @@ def data(text: str) -> bytes:
     return f"data: {text}\n\n".encode()
 
 
-def _keep_alive() -> ServerSentEvent:
-    # A comment is the one form that no client takes for an event.
+def named(name: str, text: str) -> bytes:
+    """One event with a name."""
+    return f"event: {name}\ndata: {text}\n\n".encode()
+
+
+def comment() -> ServerSentEvent:
+    """The one form of keep-alive that no client takes for an event."""
     return ServerSentEvent(comment="keep-alive", sep="\n")
 
 
@@ -36,14 +41,16 @@ class EventStream(EventSourceResponse):
         settings: Settings,
         *,
         headers: Mapping[str, str] | None = None,
+        keep_alive: Callable[[], ServerSentEvent] = comment,
     ) -> None:
+        """`keep_alive` makes what is sent while there is nothing to say."""
         self._generation = generation
         super().__init__(
             frames,
             headers=headers,
             ping=settings.keep_alive,
             sep="\n",
-            ping_message_factory=_keep_alive,
+            ping_message_factory=keep_alive,
             # When the server stops, the engine ends what is still open after its grace; this only must not be faster.
             shutdown_grace_period=settings.shutdown_grace + 1,
         )

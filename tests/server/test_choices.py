@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from server.api.chat import parameters
+from server.api.parameters import IGNORED
 from tests.server.script import SPECIALS, Round, Script, ScriptPair, ids_of, says
 from tests.server.stand import Stand, asked, stand
 from tests.server.wire import chunks, folded
@@ -230,10 +231,10 @@ def test_a_tier_that_was_asked_for_is_answered_with_the_only_one(served: Stand) 
 def test_fields_that_nobody_knows_are_named_in_a_header(served: Stand, streamed: bool) -> None:
     silent = dict.fromkeys(parameters.WITHOUT_EFFECT, "x")
     known = served.post(**silent, stream=streamed)
-    assert parameters.IGNORED not in known.headers
+    assert IGNORED not in known.headers
     odd = {"reasoningSummary": 1, "ä\r\nx-evil: 1": 2, "": 3, "gone": None, "x" * 99: 4}
     response = served.post(**odd, **silent, stream=streamed)
-    assert response.headers[parameters.IGNORED] == f"reasoningSummary, ???x-evil??1, ?, {'x' * 60}"
-    many = served.post(**{f"field{number}": 0 for number in range(500)}, stream=streamed).headers[parameters.IGNORED]
+    assert response.headers[IGNORED] == f"reasoningSummary, ???x-evil??1, ?, {'x' * 60}"
+    many = served.post(**{f"field{number}": 0 for number in range(500)}, stream=streamed).headers[IGNORED]
     assert many.startswith("field0, field1, ")
     assert many.endswith("field19, ...")

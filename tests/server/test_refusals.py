@@ -7,6 +7,7 @@ import httpx2
 import pytest
 
 from server.api.chat import parameters, schema
+from server.api.parameters import IGNORED
 from tests.server.script import ScriptPair, ScriptTokenizer, says
 from tests.server.stand import Stand, asked, stand
 from tests.server.wire import refused
@@ -158,7 +159,7 @@ def test_null_is_absent_and_defaults_are_accepted(served: Stand) -> None:
     response = served.post(**dict.fromkeys(name for name in names if name != "messages"))
     assert response.status_code == 200
     assert response.json()["choices"][0]["message"]["content"] == "fine"
-    assert parameters.IGNORED not in response.headers
+    assert IGNORED not in response.headers
     defaults = {
         "n": 1,
         "logprobs": False,

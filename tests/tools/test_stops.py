@@ -60,6 +60,14 @@ def test_a_stop_string_that_overlaps_itself_is_found() -> None:
     assert run(["abab"], *"abaabab") == ("aba", True)
 
 
+def test_the_stop_string_that_was_met_is_told() -> None:
+    stops = Stops(["ab", "b", "zab"])
+    assert stops.push("xa") == ("x", False)
+    assert stops.met is None
+    assert stops.push("b") == ("", True)
+    assert stops.met == "ab"
+
+
 def test_an_empty_stop_string_is_refused() -> None:
     with pytest.raises(EmptyStop, match="at least one character"):
         Stops(["a", ""])

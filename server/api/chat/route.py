@@ -3,8 +3,9 @@
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request, Response
 
+from server.api import parameters
 from server.api.catalog import known
-from server.api.chat import encode, parameters, schema
+from server.api.chat import encode, schema
 from server.api.listening import while_heard
 from server.api.sse import EventStream, guarded
 from server.api.wire import Json, json_body

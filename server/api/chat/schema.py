@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from models.decode.request import MOST_LOGPROBS, REPETITION_RANGE
 from server.api.chat.forcing import AnyChoice, ResponseFormat, forced
 from server.api.chat.history import Message, Part, Text, conversation, text_of
-from server.api.chat.parameters import refuse_unsupported, unknown
+from server.api.chat.parameters import PARAMETERS
 from server.api.wire import Array, Wire, checked, parsed
 from server.errors import InvalidValue, ParameterConflict
 from server.turn import Turn, Wishes
@@ -177,7 +177,7 @@ def understood(body: bytes) -> Understood:
     """
     present = {name: value for name, value in parsed(body).items() if value is not None}
     asked = read(present)
-    return Understood(asked, turn(asked), unknown(present, ChatRequest.model_fields))
+    return Understood(asked, turn(asked), PARAMETERS.unknown(present, ChatRequest.model_fields))
 
 
 def read(body: Mapping[str, Any]) -> ChatRequest:
@@ -187,7 +187,7 @@ def read(body: Mapping[str, Any]) -> ChatRequest:
         Refusal: by the name of the first parameter that is wrong, or set and not honoured.
     """
     present = {name: value for name, value in body.items() if value is not None}
-    refuse_unsupported(present)
+    PARAMETERS.refuse_unsupported(present)
     asked = checked(ChatRequest, present).checked_together()
     for name in RESERVED_KWARGS & (asked.chat_template_kwargs or {}).keys():
         param = f"chat_template_kwargs.{name}"
