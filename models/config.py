@@ -191,6 +191,8 @@ def gatings(fields: Fields, layers: int) -> tuple[Gating, ...]:
     Older files wrote `true` for per-element, so a network trusts its tensors' shapes more than this.
     """
     kinds: dict[Any, Gating] = {True: "per-head", False: "none", "per-head": "per-head", "per-element": "per-element"}
+    # The list spells what the single field spells with a hyphen.
+    kinds |= {"per_head": "per-head", "per_element": "per-element"}
     listed = fields.get("gating_types")
     if listed is None:
         return (fields.one_of("gating", kinds, default=True),) * layers

@@ -63,7 +63,7 @@ def test_a_model_without_sliding_layers_needs_no_window_and_may_scale_its_rope_a
 
 def test_a_gate_spelled_true_is_per_head_and_a_list_speaks_for_each_layer() -> None:
     assert TargetConfig.from_dict(XS_2_FLAT).attention[0].gating == "per-head"
-    listed = TargetConfig.from_dict(XS_2_1 | {"gating_types": ["per-head"] * 39 + ["per-element"]})
+    listed = TargetConfig.from_dict(XS_2_1 | {"gating_types": ["per_head"] * 38 + ["per-head", "per_element"]})
     assert [attention.gating for attention in listed.attention] == ["per-head"] * 39 + ["per-element"]
 
 
@@ -107,7 +107,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"rms_norm_eps": 0}, "rms_norm_eps is 0; it must be a number above 0"),
     ({"rms_norm_eps": "tiny"}, "rms_norm_eps is 'tiny'; it must be a number"),
     ({"tie_word_embeddings": "no"}, "tie_word_embeddings is 'no'; it must be true or false"),
-    ({"gating": "per-row"}, "gating is 'per-row'; it must be one of True, False, 'per-head', 'per-element'"),
+    (
+        {"gating": "per-row"},
+        "gating is 'per-row'; it must be one of True, False, 'per-head', 'per-element', 'per_head'",
+    ),
     ({"gating": 1}, "gating is 1; it must be one of"),
     ({"gating_types": ["per-head"]}, "gating_types is .'per-head'.; it must be a list of 40 entries"),
     ({"gating_types": ["per-row"] * 40}, "gating_types is 'per-row'; it must be one of True"),

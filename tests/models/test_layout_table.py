@@ -195,7 +195,7 @@ CASES: dict[str, Case] = {
         spelled=nested(attention_factor=1.5), meant=nested(used=1.5), loading=Loading(attention_factor="config")
     ),
     "layers and gates listed one by one": Case(
-        spelled={"gating": None, "gating_types": ["per-head"] * 5, "mlp_only_layers": None}
+        spelled={"gating": None, "gating_types": ["per_head"] * 5, "mlp_only_layers": None}
     ),
 }
 
