@@ -9,14 +9,13 @@ from anyio.to_thread import run_sync
 
 from models.decode.session import Stats
 from server.attribution import Attribution
-from server.backend import Tokenizer
 from server.choices import requests
 from server.engine import Engine
 from server.errors import BudgetTooLong, PromptTooLong
 from server.events import Answer, Content, Event, Finished, Piece, Report, Usage
 from server.forcing import compiled
-from server.marks import SHOWN, parting
 from server.prompt import Prompt, rendered
+from server.recall import Recall
 from server.served import Model
 from server.ticket import Mail, Ticket
 from server.transcript import Transcript
@@ -35,11 +34,11 @@ class Generation:
         mail: Mail,
         tickets: Sequence[Ticket],
         transcripts: Sequence[Transcript],
-        tokenizer: Tokenizer,
+        recall: Recall,
     ) -> None:
         """Each ticket's ids are written by the transcript at the same place."""
         self._engine = engine
-        self._tokenizer = tokenizer
+        self._recall = recall
         self._mail = mail
         self._tickets = tickets
         self._transcripts = transcripts
@@ -73,9 +72,11 @@ class Generation:
             if end is not None:
                 open_choices.remove(index)
                 self._engine.release(self._tickets[index])
+                if not transcript.stopped:
+                    self._recall.answered(transcript.ids)
                 for piece in transcript.finish(end):
                     yield index, piece
-                yield index, _finished(transcript, end, progress.stats, self._parting(index, progress.stats))
+                yield index, _finished(transcript, end, progress.stats, self._recall.parted(progress.stats))
 
     async def events(self) -> AsyncGenerator[Event]:
         """Everything its one choice says, `Finished` last.
@@ -109,12 +110,6 @@ class Generation:
         for ticket in reversed(self._tickets):
             self._engine.release(ticket)
 
-    def _parting(self, index: int, stats: Stats) -> str | None:
-        if stats.parted_at is None:
-            return None
-        ids, at, decoder = self._tickets[index].request.prompt, stats.parted_at, self._tokenizer.decoder()
-        return parting(decoder.push(ids[:at]), decoder.push(ids[at : at + SHOWN]), at, len(ids))
-
 
 async def begin(engine: Engine, turn: Turn) -> Generation:
     """Render, measure and submit a turn; whatever can be refused is refused here, before the first byte goes out.
@@ -129,7 +124,8 @@ async def begin(engine: Engine, turn: Turn) -> Generation:
     budget = _budget(turn, len(prompt.ids), model.context_length)
     grammar = await run_sync(partial(compiled, model, turn, thinking=prompt.thinking)) if turn.forced.held else None
     mail, tickets = engine.submit(requests(model, turn, prompt, grammar, budget))
-    return Generation(engine, mail, tickets, [_transcript(model, turn, prompt) for _ in tickets], model.tokenizer)
+    transcripts = [_transcript(model, turn, prompt) for _ in tickets]
+    return Generation(engine, mail, tickets, transcripts, Recall(model, turn, prompt))
 
 
 def _budget(turn: Turn, tokens: int, limit: int) -> int:

@@ -5,9 +5,19 @@ from dataclasses import dataclass
 from models.messages import MessageError, TemplateError
 from server.errors import UnrenderablePrompt
 from server.marks import turn_starts, worth_keeping
+from server.replay import CLOSER, OPENER, Spoken, spliced, spoken_turns
 from server.served import Model
 from server.turn import Turn
 from tools.laguna import thinking_open
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The beginning of a turn that is to be written."""
+
+    at: int
+    """How many ids come before it."""
+    text: str
 
 
 @dataclass(frozen=True)
@@ -21,6 +31,8 @@ class Prompt:
     """Where later prompts may part from this one, in tokens."""
     prediction: tuple[int, ...] = ()
     """What the answer is expected to say."""
+    opened: Opened | None = None
+    """The assistant's turn that it leaves open; None where a template opens none."""
 
 
 def rendered(model: Model, turn: Turn) -> Prompt:
@@ -29,15 +41,35 @@ def rendered(model: Model, turn: Turn) -> Prompt:
     Raises:
         UnrenderablePrompt: the template cannot show these messages.
     """
+    text = _text(model, turn)
+    starts, turns = turn_starts(text), spoken_turns(text)
+    places = [*starts, *(edge for span in turns for edge in span)]
+    ids, found = model.tokenizer.encode_at(text, places)
+    edges = iter(found[len(starts) :])
+    spoken = [Spoken(next(edges), next(edges), text[start:stop]) for start, stop in turns]
+    whole, moved = spliced(ids, model.replay.splices(ids, spoken, turn.tools))
+    marks = [place for place in map(moved, found[: len(starts)]) if place is not None and place < len(whole)]
+    # Flags and template versions disagree on what a turn opens with; the text itself does not.
+    return Prompt(
+        ids=whole,
+        thinking=thinking_open(text),
+        marks=worth_keeping(marks),
+        prediction=tuple(model.tokenizer.encode(turn.prediction)) if turn.prediction else (),
+        opened=_opened(text, starts, marks),
+    )
+
+
+def _text(model: Model, turn: Turn) -> str:
     kwargs = {**model.template_kwargs, **turn.template_kwargs}
     try:
-        text = model.tokenizer.render(turn.messages, turn.tools or None, **kwargs)
+        return model.tokenizer.render(turn.messages, turn.tools or None, **kwargs)
     except MessageError as error:
         raise UnrenderablePrompt(str(error), param=error.path) from error
     except TemplateError as error:
         raise UnrenderablePrompt(str(error), param="messages") from error
-    # Flags and template versions disagree on what a turn opens with; the text itself does not.
-    ids, starts = model.tokenizer.encode_at(text, turn_starts(text))
-    marks = worth_keeping([start for start in starts if start < len(ids)])
-    prediction = model.tokenizer.encode(turn.prediction) if turn.prediction else ()
-    return Prompt(tuple(ids), thinking_open(text), marks, tuple(prediction))
+
+
+def _opened(text: str, starts: list[int], marks: list[int]) -> Opened | None:
+    """The turn that the prompt leaves to the model, where it is an assistant's."""
+    tail = text[starts[-1] :] if starts and marks else ""
+    return Opened(marks[-1], tail) if tail.startswith(OPENER) and CLOSER not in tail else None

@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from models.decode.session import Sampling
 from server.backend import Grammars, Pair, Tokenizer
+from server.replay import Replay
 from server.settings import Settings
 from server.turn import Speculation
 
@@ -36,6 +37,8 @@ class Model:
     """What the speculator is called, or None."""
     warnings: tuple[str, ...]
     """What is doubtful about the pair."""
+    replay: Replay = field(default_factory=Replay)
+    """Its answers, as they were sampled."""
 
 
 def served(pair: Pair, settings: Settings) -> Model:

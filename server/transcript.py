@@ -32,7 +32,8 @@ class Transcript:
         self._attribution = attribution
         self.stopped = False
         """One of the client's stop strings was written, or the one call: nothing after it counts."""
-        self.completion_tokens = 0
+        self.ids: list[int] = []
+        """What was looked at."""
         self.reasoning_tokens = 0
         self._calls = 0
         self._unshown = 0
@@ -47,13 +48,18 @@ class Transcript:
         for place, id_ in enumerate(ids):
             if self.stopped:
                 break
-            self.completion_tokens += 1
+            self.ids.append(id_)
             self._unshown += 1
             text = self._decoder.push((id_,))
             if self._attribution is not None:
                 self._attribution.wrote(id_, text, scores[place])
             pieces += self._read(text)
         return merged(pieces)
+
+    @property
+    def completion_tokens(self) -> int:
+        """How many ids were looked at."""
+        return len(self.ids)
 
     def finish(self, reason: Literal["stop", "length"]) -> list[Piece]:
         """The pieces that were held back until the end was known."""

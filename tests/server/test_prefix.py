@@ -43,7 +43,7 @@ def forgetful() -> Iterator[httpx2.Client]:
 
 
 def answer(http: httpx2.Client, messages: Sequence[dict[str, Any]], **more: object) -> dict[str, Any]:
-    asked = {"model": "laguna-tiny", "messages": messages, "tools": TOOLS, "max_tokens": 40, "seed": 3} | more
+    asked = {"model": "laguna-tiny", "messages": messages, "tools": TOOLS, "max_tokens": 90, "seed": 3} | more
     response = http.post("/v1/chat/completions", json=asked)
     assert response.status_code == 200, response.text
     return response.json()
@@ -70,12 +70,13 @@ def test_every_turn_resumes_where_the_last_one_ended(
         }
         assert cached(cold) == 0
         assert cold["laguna"]["cache_parted"] is None
-        assert cached(warm) >= 0.95 * known
-        assert turn == 0 or cached(warm) > 0.7 * warm["usage"]["prompt_tokens"]
+        assert cached(warm) == known or turn == 0
         messages.append(warm["choices"][0]["message"])
         for call in messages[-1].get("tool_calls", []):
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": '{"temperature": 7}'})
-        known = warm["usage"]["prompt_tokens"]
+        # What is cut inside a call comes back without it.
+        assert warm["choices"][0]["finish_reason"] != "length"
+        known = warm["usage"]["total_tokens"]
 
 
 def test_another_conversation_shares_the_system_prompt_and_an_edit_keeps_what_came_before(
