@@ -40,6 +40,9 @@ LOG = logging.getLogger(__name__)
 PATTERNS = ("*.json", "*.jinja", WEIGHTS)
 """What is fetched: configurations, tokenizer, template and safetensors. Nothing that runs code when it is read."""
 
+CARD = "README.md"
+"""Fetched where the hub can be asked, since it says what a conversion was made from; nothing lacks without it."""
+
 WORKERS = 4
 """Files fetched side by side; each one that is cut off for good begins again, so not more than keep a line busy."""
 
@@ -120,7 +123,7 @@ def fetch(repo: str, revision: str | None = None, *, report: Report = unreported
             snapshot_download(
                 repo,
                 revision=revision,
-                allow_patterns=list(PATTERNS),
+                allow_patterns=[*PATTERNS, *([] if plan is None else [CARD])],
                 max_workers=WORKERS,
                 tqdm_class=_counting(repo, plan.total if plan else 0, report),
             )
@@ -153,7 +156,7 @@ def _plan(repo: str, revision: str | None) -> Plan | None:
         files = snapshot_download(
             repo,
             revision=revision,
-            allow_patterns=list(PATTERNS),
+            allow_patterns=[*PATTERNS, CARD],
             dry_run=True,
             tqdm_class=_counting(repo, 0, unreported),
         )

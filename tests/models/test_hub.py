@@ -61,7 +61,7 @@ def names(folder: Path) -> set[str]:
 
 def test_what_a_checkpoint_needs_is_fetched_and_nothing_that_runs_code(hub: Hub) -> None:
     folder = fetch(REPO)
-    assert names(folder) == checkpoint().keys() - {"pytorch_model.bin", "modeling_laguna.py", "README.md"}
+    assert names(folder) == checkpoint().keys() - {"pytorch_model.bin", "modeling_laguna.py"}
     assert {path.name: path.read_bytes() for path in folder.iterdir()}.items() <= checkpoint().items()
 
 
@@ -75,7 +75,7 @@ def test_what_is_in_the_cache_is_not_fetched_again(hub: Hub) -> None:
 def test_the_bytes_are_counted_up_to_their_sum(hub: Hub) -> None:
     steps: list[Progress] = []
     fetch(REPO, report=steps.append)
-    wanted = sum(len(data) for name, data in checkpoint().items() if not name.endswith((".bin", ".py", ".md")))
+    wanted = sum(len(data) for name, data in checkpoint().items() if not name.endswith((".bin", ".py")))
     assert {(step.phase, step.what, step.total) for step in steps} == {("download", REPO, wanted)}
     assert [step.done for step in steps] == sorted(step.done for step in steps)
     assert (steps[-1].done, steps[-1].fraction) == (wanted, 1.0)
@@ -218,6 +218,13 @@ def test_a_damaged_file_of_the_cache_is_fetched_again(hub: Hub, caplog: pytest.L
     assert (folder / SHARDS[0]).read_bytes() == checkpoint()[SHARDS[0]]
     assert hub.downloads(SHARDS[0]) == [None]
     assert f"{SHARDS[0]} of {REPO} is damaged in the cache (1000 bytes, where its header says" in caplog.text
+
+
+def test_offline_nobody_misses_the_card(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = fetch(REPO)
+    (folder / "README.md").unlink()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert fetch(REPO) == folder
 
 
 def test_offline_a_damaged_file_is_named(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
