@@ -16,6 +16,9 @@ LEAST_TOKENS = 4096
 PASS_ROWS = 512
 """Rows of the widest pass that is reckoned with: one chunk of a prompt."""
 
+LAYERS_ALIVE = 4
+"""Layers whose results are in memory at once: a pass is written down ahead of the device. Measured on the CPU."""
+
 LOGIT_ROWS = 32
 """Rows of logits that live at once: a block's, before and after what is asked of sampling."""
 
@@ -114,7 +117,10 @@ def buffer_rows(window: int, slack: int) -> int:
 
 
 def workspace(target: TargetConfig, width: int) -> int:
-    """Results that live at once in a pass of `PASS_ROWS` rows: residual stream, attention, widest feed-forward."""
+    """Results that live at once in a pass of `PASS_ROWS` rows: residual stream, attention, widest feed-forward.
+
+    Attention scores are not among them: the CPU writes them out (more for a long context), and Metal does not.
+    """
     attention = max(layer.heads + 2 * layer.kv_heads for layer in target.attention) * target.attention[0].head_dim
     dense = 3 * target.intermediate_size
     sparse = 0
@@ -122,7 +128,7 @@ def workspace(target: TargetConfig, width: int) -> int:
         routed = target.experts.per_token * (3 * target.experts.intermediate_size + target.hidden_size)
         sparse = routed + 3 * target.experts.shared_intermediate_size
     row = 4 * target.hidden_size + 3 * attention + max(dense, sparse)
-    return width * (PASS_ROWS * row + LOGIT_ROWS * target.vocab_size)
+    return width * (LAYERS_ALIVE * PASS_ROWS * row + LOGIT_ROWS * target.vocab_size)
 
 
 def check_memory(name: str, need: Footprint, limit: Limit, context_length: int, smaller: str = "") -> None:

@@ -44,8 +44,8 @@ def test_a_mac_with_room_for_several_conversations_is_in_order() -> None:
 def test_a_context_that_does_not_fit_whole_is_a_warning_with_the_number_that_does() -> None:
     _, verdict, wired = on_mac(36, 27)
     assert verdict.level == "warn"
-    assert "27.0 GiB (what Metal recommends) hold one conversation of 12" in verdict.said
-    assert verdict.advice.startswith("set --context-length 12")
+    assert "27.0 GiB (what Metal recommends) hold one conversation of 11" in verdict.said
+    assert verdict.advice.startswith("set --context-length 11")
     assert wired.level == "warn"
     assert "the system lets the GPU keep 27.0 GiB of 36.0 GiB" in wired.said
     assert "`sudo sysctl iogpu.wired_limit_mb=30720` raises it to 30.0 GiB" in wired.advice

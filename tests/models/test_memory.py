@@ -11,6 +11,7 @@ from models import machine
 from models.cache import FullCache, WindowCache
 from models.checkpoint import find_checkpoint, load_speculator, load_target, prepare_speculator, prepare_target
 from models.config import SpeculatorConfig, TargetConfig
+from models.contract import Row
 from models.loading import Loading
 from models.machine import group_room, linux_limit, memory_limit
 from models.memory import (
@@ -179,3 +180,15 @@ def test_a_partner_that_was_only_guessed_is_left_out_where_it_does_not_fit(tmp_p
     assert str(tmp_path) not in " ".join(left_out.warnings)
     with pytest.raises(NotEnoughMemory, match="--speculator none"):
         load_runtime(str(target), str(speculator), loading=tight)
+
+
+def test_one_pass_over_a_prompt_takes_about_what_was_estimated() -> None:
+    runtime = load_runtime(speculator="none")
+    caches = runtime.target.make_caches(0)
+    gc.collect()
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    output = runtime.target(mx.zeros(512, mx.int32), [Row(0, 512, caches)], logit_rows=mx.array([511]))
+    mx.eval(output.logits, *(array for cache in caches for array in cache.arrays))
+    used = mx.get_peak_memory() - before
+    assert used < runtime.footprint.workspace + runtime.footprint.session(512)
