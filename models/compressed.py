@@ -90,9 +90,8 @@ class _Module:
 
     def relaid(self) -> Weights:
         """MLX's tensors for whichever of the three layouts this is."""
-        for name in ("weight_zero_point", "weight_g_idx"):
-            if name in self.parts:
-                self.refuse(f"{name} is not read: only symmetric packing in the inputs' order is")
+        if "weight_g_idx" in self.parts:
+            self.refuse("weight_g_idx is not read: only packing in the inputs' order is")
         if not self.width:
             self.refuse("its weights are packed, but the network has no linear layer of that name")
         if "weight_packed" in self.parts:
@@ -111,7 +110,10 @@ class _Module:
         return readers[kind]()
 
     def integers(self) -> Weights:
-        """Signed integers stored with half their range added: affine packing with biases of -8 or -128 scales."""
+        """Signed integers stored with half their range added: affine packing with biases of -8 or -128 scales.
+
+        Where zero is another code, biases are that code times the scale, rounded once to the run dtype.
+        """
         packed, scales = self.part("weight_packed", mx.int32), self.part("weight_scale")
         bits = packed.shape[-1] * 32 // self.width
         if bits not in (4, 8) or packed.shape[-1] * 32 != bits * self.width:
@@ -122,8 +124,24 @@ class _Module:
         size = next((size for size in _GROUPS if group % size == 0), None)
         if size is None:
             self.refuse(f"groups of {group} weights cannot be made of MLX's groups of 128, 64 or 32")
-        scales = mx.repeat(scales, group // size, axis=-1) if group != size else scales
-        return {"weight": packed.view(mx.uint32), "scales": scales, "biases": -float(2 ** (bits - 1)) * scales}
+        biases = -self._zeros(bits, scales) * scales
+        if group != size:
+            scales, biases = (mx.repeat(each, group // size, axis=-1) for each in (scales, biases))
+        return {"weight": packed.view(mx.uint32), "scales": scales, "biases": biases}
+
+    def _zeros(self, bits: int, scales: mx.array) -> mx.array | float:
+        """The code that stands for zero: one for all, or one for each scale (float32), packed along the rows."""
+        found = "weight_zero_point" in self.parts
+        if self.scheme is not None and self.scheme.symmetric == found:
+            self.refuse("it has zero points, its group has none" if found else "its group has zero points, it has none")
+        if not found:
+            return float(2 ** (bits - 1))
+        words, (rows, groups) = self.part("weight_zero_point", mx.int32), scales.shape[-2:]
+        if words.shape[-2:] != (-(-rows * bits // 32), groups):
+            self.refuse(f"weight_zero_point {words.shape} has no {bits} bits for each of the scales {scales.shape}")
+        shifts = mx.arange(0, 32, bits, dtype=mx.uint32)[:, None]
+        codes = (words.view(mx.uint32)[..., :, None, :] >> shifts) & (2**bits - 1)
+        return codes.reshape(*words.shape[:-2], -1, groups)[..., :rows, :].astype(mx.float32)
 
     def nvfp4(self) -> Weights:
         """4-bit floats with an 8-bit float scale for 16: the bytes as they are, the global scale kept apart."""

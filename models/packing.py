@@ -34,6 +34,7 @@ class Scheme:
         group_size: weights that share a scale along the input; 0 where the file does not say.
         block: rows and columns that share a scale (FP8); None for a scale a row or for the whole matrix.
         targets: module names, class names, or regular expressions after `re:`.
+        symmetric: whether the middle code stands for zero; else each scale has a zero point.
     """
 
     format: Format
@@ -41,6 +42,7 @@ class Scheme:
     group_size: int = 0
     block: tuple[int, int] | None = None
     targets: tuple[str, ...] = ("Linear",)
+    symmetric: bool = True
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,9 @@ def _scheme(group: Fields, whole: Fields) -> Scheme | None:
     if group.get("weights") is None:
         return None
     weights, chosen = group.inside("weights"), _format(group, whole)
-    if not weights.flag("symmetric", True):
-        weights.refuse("symmetric", "true: zero points are not read")
+    symmetric = weights.flag("symmetric", True)
+    if not symmetric and chosen != "pack-quantized":
+        weights.refuse("symmetric", "true: floats have no zero points")
     if weights.get("actorder") not in (None, False, "static", "weight"):
         weights.refuse("actorder", "null or 'static': columns in another order than the inputs are not read")
     weights.one_of("type", {"int" if chosen == "pack-quantized" else "float": True}, default=None)
@@ -153,7 +156,7 @@ def _scheme(group: Fields, whole: Fields) -> Scheme | None:
     if chosen == "nvfp4-pack-quantized" and grouped != 16:
         weights.refuse("group_size", "16: the format has no other")
     block = _block(weights) if chosen == "float-quantized" else None
-    return Scheme(chosen, bits, grouped, block, _patterns(group, "targets", ("Linear",)))
+    return Scheme(chosen, bits, grouped, block, _patterns(group, "targets", ("Linear",)), symmetric)
 
 
 def _bits(chosen: Format) -> tuple[int, ...]:

@@ -76,6 +76,32 @@ def integers(bits: int, group: int, *, shape: bool = True) -> Packer:
     return pack
 
 
+def asymmetric(bits: int, group: int) -> Packer:
+    """compressed-tensors `pack-quantized` with zero points: codes packed along a row, zero points along a column."""
+
+    def pack(weight: np.ndarray) -> tuple[dict[str, Stored], np.ndarray]:
+        rows, columns = weight.shape
+        grouped, lanes = weight.reshape(rows, -1, group), 32 // bits
+        low, high = np.minimum(grouped.min(-1), 0), np.maximum(grouped.max(-1), 0)
+        scale = bf16((high - low) / (2**bits - 1))
+        step = from_bf16(scale)[..., None]
+        zero = np.clip(np.round(-low[..., None] / step), 0, 2**bits - 1).astype(np.uint32)
+        codes = np.clip(np.round(grouped / step) + zero, 0, 2**bits - 1).astype(np.uint32)
+        shifts = bits * np.arange(lanes, dtype=np.uint32)
+        packed = (codes.reshape(rows, -1, lanes) << shifts).sum(-1, dtype=np.uint32).view(np.int32)
+        columns_of_zeros = np.pad(zero[..., 0], ((0, -rows % lanes), (0, 0))).reshape(-1, lanes, columns // group)
+        zeros = (columns_of_zeros << shifts[:, None]).sum(1, dtype=np.uint32).view(np.int32)
+        stored = {
+            "weight_packed": ("I32", packed),
+            "weight_scale": ("BF16", scale),
+            "weight_zero_point": ("I32", zeros),
+            "weight_shape": ("I64", np.array([rows, columns])),
+        }
+        return stored, ((codes.astype(np.float64) - zero) * step).reshape(rows, columns)
+
+    return pack
+
+
 def nvfp4(weight: np.ndarray) -> tuple[dict[str, Stored], np.ndarray]:
     """compressed-tensors `nvfp4-pack-quantized`: one global number divides all, 16 weights share an e4m3 scale."""
     rows, columns = weight.shape

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 
 from models.checkpoint import load_target, open_target
 from models.contract import Row
+from models.errors import CheckpointError
 from models.loading import DEFAULTS, Loading
 from models.settling import cast_parameters
 from tests.models import mlx_layouts as mlx
@@ -78,6 +79,12 @@ def group(size: int | None, *targets: str, strategy: str = "group") -> dict[str,
     return found | {"weights": found["weights"] | {"group_size": size, "strategy": strategy}}
 
 
+def uneven(bits: int, size: int | None) -> dict[str, Any]:
+    found = packing.integers(bits, 0, "Linear")
+    strategy = "channel" if size is None else "group"
+    return found | {"weights": found["weights"] | {"group_size": size, "strategy": strategy, "symmetric": False}}
+
+
 WIDER: dict[str, Any] = {"hidden_size": 256, "moe_intermediate_size": 256, "shared_expert_intermediate_size": 256}
 M_MEANT: dict[str, Any] = {
     "gating": "per-element",
@@ -127,6 +134,18 @@ CASES: dict[str, Case] = {
     ),
     "INT4, a scale a row": Case(
         where((ROUTED, packed.integers(4, 256))), ints(group(None, "Linear", strategy="channel")), meant=WIDER
+    ),
+    "INT4 with zero points": Case(where((ROUTED, packed.asymmetric(4, 32))), ints(uneven(4, 32))),
+    "INT4 with zero points, a scale a row": Case(
+        where((ROUTED, packed.asymmetric(4, 256))), ints(uneven(4, None)), meant=WIDER
+    ),
+    "INT4 with zero points of rows that do not fill a word": Case(
+        where((r"\.(gate|up)_proj$", packed.asymmetric(4, 32))),
+        ints(uneven(4, 32)),
+        meant={"moe_intermediate_size": 60, "shared_expert_intermediate_size": 36},
+    ),
+    "INT8 with zero points, the shared expert too": Case(
+        where((rf"{ROUTED}|{SHARED}", packed.asymmetric(8, 64))), ints(uneven(8, 64))
     ),
     "INT4 by the format's name alone": Case(
         where((ROUTED, packed.integers(4, 32))),
@@ -242,3 +261,18 @@ def test_the_routers_bias_is_float32_even_where_it_is_stored_in_bfloat16(tmp_pat
         exact = oracle.weights[f"model.layers.{index}.mlp.experts.e_score_correction_bias"]
         assert bias.dtype == mx.float32
         np.testing.assert_array_equal(np.array(bias), packed.from_bf16(packed.bf16(exact)))
+
+
+@pytest.mark.parametrize(
+    ("packer", "group", "message"),
+    [
+        (packed.asymmetric(4, 32), packing.integers(4, 32, "Linear"), "it has zero points, its group has none"),
+        (packed.integers(4, 32), uneven(4, 32), "its group has zero points, it has none"),
+    ],
+)
+def test_zero_points_that_the_configuration_contradicts_are_refused(
+    tmp_path: Path, packer: Packer, group: dict[str, Any], message: str
+) -> None:
+    folder, _ = both(tmp_path, Case(where((ROUTED, packer)), ints(group)))
+    with pytest.raises(CheckpointError, match=rf"experts\.0\..*_proj: {message}"):
+        load_target(folder)
