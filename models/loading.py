@@ -1,6 +1,7 @@
 """How a pair is loaded, where there is a choice."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from models.config import AttentionConfig, TargetConfig
@@ -21,6 +22,7 @@ class Loading:
             one rounding to the run dtype, in twice the memory.
         revision: of the target, where that is a hub id: a branch, tag or commit; None for the main branch.
         memory_limit: GiB that weights and sessions may take; None for what the machine says.
+        calibration: a file of what decoding costs on this machine, for this pair, to start from; None measures it.
         report: told how far download and loading are; what it raises ends them.
     """
 
@@ -29,6 +31,7 @@ class Loading:
     fp8_bits: Literal[8] | None = None
     revision: str | None = None
     memory_limit: float | None = None
+    calibration: Path | None = None
     report: Report = unreported
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from models.calibration import Measured, read_calibration
 from models.checkpoint import (
     EMBEDDED,
     Generation,
@@ -21,6 +22,7 @@ from models.contract import Speculator, Target
 from models.decode.batch import Batch
 from models.decode.constraint import GrammarError, Grammars
 from models.decode.prefix import PrefixStore
+from models.decode.width import Table
 from models.dflash_laguna import DFlashLaguna
 from models.errors import CheckpointError
 from models.finding import Choice, choose, hub_name
@@ -60,13 +62,16 @@ class Runtime:
     """`temperature`, `top_k`, `top_p` and `min_p` for requests that do not say."""
     default_chat_template_kwargs: Mapping[str, Any]
     """What the checkpoint wants its template told when the request says nothing, such as `enable_thinking`."""
+    calibration: Table | None = None
+    """What the width starts from, read from a file; None where it measures first."""
     warnings: tuple[str, ...] = ()
     """What is doubtful about the pair, each a whole sentence that says what to do; logged as it was loaded."""
 
     def batch(self, *, prefill_chunk: int = 512, prefix: PrefixStore | None = None) -> Batch:
         """An empty batch over these networks, which resumes from what is kept in `prefix` and leaves more there."""
         chunk, off = prefill_chunk, self.speculation_off or ""
-        return Batch(self.target, self.speculator, prefix=prefix, prefill_chunk=chunk, speculation_off=off)
+        networks, learned = (self.target, self.speculator), self.calibration
+        return Batch(*networks, prefix=prefix, learned=learned, prefill_chunk=chunk, speculation_off=off)
 
 
 def load_runtime(model: str | None = None, speculator: str = "auto", loading: Loading = DEFAULTS) -> Runtime:
@@ -80,6 +85,7 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
         loading: how, where there is a choice.
 
     Raises:
+        CalibrationError: there is a calibration, and it is not this machine's and pair's.
         CheckpointError: one of the two cannot be found, fetched or read, they do not belong together, or do not fit.
         ConfigError: a configuration holds a value that cannot be honoured.
         TokenizerError, TemplateError: the vocabulary or the chat template cannot be used.
@@ -92,6 +98,7 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
     target, limit = _prepared(name, folder, tokenizer, loading), memory_limit(loading.memory_limit)
     fits = partial(_fits, _model_id(name, folder), limit, _smaller(folder, loading), target)
     drafter, choice, need = _drafter(choice, target, tokenizer, loading, fits)
+    learned = _calibration(loading.calibration, _model_id(name, folder), choice.name)
     read_weights(folder, target, loading.report)
     grammars, ungrammatical = _grammars(folder, target.vocab_size, tokenizer)
     return Runtime(
@@ -103,6 +110,7 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
         tokenizer=tokenizer,
         grammars=grammars,
         context_length=target.config.max_position_embeddings,
+        calibration=learned,
         footprint=need,
         memory=limit,
         sampling_defaults=generation,
@@ -178,6 +186,10 @@ def _drafter(
     mask = mask_warnings(drafter.config, tokenizer.token_id(MASK))
     packing = quantising_warnings(drafter, loading.speculator_bits)
     return drafter, replace(choice, warnings=choice.warnings + mask + packing), need
+
+
+def _calibration(path: Path | None, target: str, speculator: str | None) -> Table | None:
+    return None if path is None else read_calibration(path, Measured.here(target, speculator))
 
 
 def _model_id(name: str, folder: Path) -> str:

@@ -12,4 +12,5 @@ def loading(settings: Settings) -> Loading:
         fp8_bits=8 if settings.quantize_fp8 == "8" else None,
         revision=settings.revision,
         memory_limit=settings.memory_limit,
+        calibration=settings.calibration,
     )

@@ -1,5 +1,6 @@
 """Every knob of the server, its default and its flag; nothing else reads the environment."""
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -29,6 +30,9 @@ class Settings(BaseSettings):
     )
     speculation: Literal["auto", "always", "off"] = Field(
         "auto", description="How eagerly to draft, for requests that do not say."
+    )
+    calibration: Path | None = Field(
+        None, description="File of what decoding costs on this machine with this pair; without it, that is measured."
     )
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")

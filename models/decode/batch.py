@@ -17,6 +17,7 @@ from models.decode.prefix import PrefixStore
 from models.decode.processors import past_of
 from models.decode.session import InvalidRequest, Request, Session, Tapped
 from models.decode.speculate import Kept, Round, keep
+from models.decode.width import Table
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class Batch:
         speculator: Speculator | None,
         *,
         prefix: PrefixStore | None = None,
+        learned: Table | None = None,
         prefill_chunk: int = 512,
         prefill_chunk_beside: int | None = None,
         speculation_off: str = "no speculator is loaded",
@@ -61,6 +63,7 @@ class Batch:
             target: what decides the text.
             speculator: what drafts, if anything does.
             prefix: what earlier requests left, and where these leave what they can; it outlives the batch.
+            learned: what the width may start from; without it, it measures first.
             prefill_chunk: prompt rows a round while nobody decodes.
             prefill_chunk_beside: the same while somebody does; a quarter of it unless said.
             speculation_off: why there is no speculator, for the sessions' stats.
@@ -72,12 +75,17 @@ class Batch:
         """
         beside = max(1, prefill_chunk // 4) if prefill_chunk_beside is None else prefill_chunk_beside
         self._launcher = Launcher(target, speculator, prefix, chunk=prefill_chunk, chunk_beside=beside)
-        self._pace = Pace(1 if speculator is None else speculator.block_size)
+        self._pace = Pace(1 if speculator is None else speculator.block_size, learned)
         self._target, self._speculator, self._speculation_off = target, speculator, speculation_off
         self._read, self._clock = read, clock
         self._sessions: list[Session] = []
         self._flight: Flight | None = None
         self._landed, self._rounds = 0.0, 0
+
+    @property
+    def learned(self) -> Table:
+        """What the width has learned by now: plain numbers, which another batch over this pair may start from."""
+        return self._pace.learned
 
     @property
     def sessions(self) -> Sequence[Session]:

@@ -1,7 +1,7 @@
 """What each session's next block is: what is known of the sessions and of the clock, put to the width's table."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from models.decode.acceptance import Record, Subject
@@ -31,10 +31,16 @@ class Plan:
 class Pace:
     """What a batch has learned of its machine, and the blocks it plans from that."""
 
-    def __init__(self, block: int) -> None:
-        """`block` is the most rows that the speculator may draft for; 1 without one."""
+    def __init__(self, block: int, learned: Table | None = None) -> None:
+        """`block` is the most rows that the speculator may draft for, 1 without one; `learned` is the start."""
         self._block, self._plain_before = block, False
-        self._table = Table(tuple(sorted({*candidates(block), *candidates(max(block, GIVEN_ROWS))})))
+        widths = tuple(sorted({*candidates(block), *candidates(max(block, GIVEN_ROWS))}))
+        self._table = Table(widths) if learned is None else replace(learned, widths=widths)
+
+    @property
+    def learned(self) -> Table:
+        """What is known by now."""
+        return self._table
 
     def record(self) -> Record:
         """Where a new session starts."""

@@ -1,0 +1,89 @@
+"""What the width has learned, as a plain JSON value and back: a bench writes it, a server starts from it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import isfinite
+from typing import Any, get_args
+
+from models.decode.acceptance import DEEPEST, Acceptance, Phase, Record, Source, Subject
+from models.decode.costs import KINDS, NARROW, Costs, bucket
+from models.decode.width import Table
+
+SOURCES: Mapping[str, Source] = {source: source for source in get_args(Source)}
+PHASES: Mapping[str, Phase] = {phase: phase for phase in get_args(Phase)}
+WORTH = 4.0
+"""Blocks that a saved acceptance counts for: a start, quick to change."""
+
+
+class InvalidCalibration(ValueError):
+    """A value that is no calibration: the message names the place and what would do."""
+
+    def __init__(self, place: str, value: object, wanted: str) -> None:
+        super().__init__(f"{place} is {value!r}, but it must be {wanted}")
+
+
+def saved(table: Table) -> dict[str, Any]:
+    """The costs by kind, context (the tokens at which its bucket begins) and rows; acceptance by source and phase."""
+    costs = [
+        {"kind": kind, "context": 0 if place == 0 else NARROW << (place - 1), "rows": rows, "seconds": seconds}
+        for (kind, place), points in sorted(table.costs.usual.items())
+        for rows, seconds in sorted(points.items())
+    ]
+    acceptance = [
+        {**subject._asdict(), "rates": [round(depth.usual, 4) for depth in found.depths]}
+        for subject, found in sorted(table.record.known.items())
+    ]
+    return {"costs": costs, "acceptance": acceptance}
+
+
+def restored(value: Mapping[str, Any], widths: Sequence[int]) -> Table:
+    """A table that starts from what `saved` gave.
+
+    Raises:
+        InvalidCalibration: it did not give this.
+    """
+    costs, known = Costs(), dict[Subject, Acceptance]()
+    for place, entry in _entries(value, "costs"):
+        kind, context, rows = (entry.get(name) for name in ("kind", "context", "rows"))
+        if kind not in KINDS:
+            raise InvalidCalibration(f"{place}.kind", kind, f"one of {', '.join(KINDS)}")
+        own = kind, _whole(f"{place}.rows", rows, 1), bucket(_whole(f"{place}.context", context, 0))
+        costs = costs.after(*own, _number(f"{place}.seconds", entry.get("seconds"), above=0))
+    for place, entry in _entries(value, "acceptance"):
+        rates = entry.get("rates")
+        if not isinstance(rates, list) or len(rates) >= DEEPEST:
+            raise InvalidCalibration(f"{place}.rates", rates, f"a list of up to {DEEPEST - 1} numbers")
+        numbers = [_number(f"{place}.rates[{depth}]", rate, most=1) for depth, rate in enumerate(rates)]
+        known[_subject(place, entry)] = Acceptance.of(numbers, WORTH)
+    return replace(Table(tuple(widths)), costs=costs, record=Record(known))
+
+
+def _entries(value: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, Any]]]:
+    entries = value.get(name)
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise InvalidCalibration(name, entries, "a list of objects")
+    return [(f"{name}[{place}]", entry) for place, entry in enumerate(entries)]
+
+
+def _subject(place: str, entry: Mapping[str, Any]) -> Subject:
+    source, phase, trusted = (entry.get(name) for name in Subject._fields)
+    if source not in SOURCES:
+        raise InvalidCalibration(f"{place}.source", source, f"one of {', '.join(SOURCES)}")
+    if phase not in PHASES:
+        raise InvalidCalibration(f"{place}.phase", phase, f"one of {', '.join(PHASES)}")
+    if not isinstance(trusted, bool):
+        raise InvalidCalibration(f"{place}.trusted", trusted, "true or false")
+    return Subject(SOURCES[source], PHASES[phase], trusted)
+
+
+def _whole(place: str, value: object, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InvalidCalibration(place, value, f"a whole number of at least {least}")
+    return value
+
+
+def _number(place: str, value: object, *, above: float = -1.0, most: float = float("inf")) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not isfinite(value) or not max(above, -1e-9) < value <= most:
+        raise InvalidCalibration(place, value, f"a number above {above:g}" if above >= 0 else f"between 0 and {most:g}")
+    return float(value)
