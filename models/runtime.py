@@ -85,13 +85,10 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
         loading: how, where there is a choice.
 
     Raises:
-        CalibrationError: there is a calibration, and it is not this machine's and pair's.
         CheckpointError: one of the two cannot be found, fetched or read, they do not belong together, or do not fit.
-        ConfigError: a configuration holds a value that cannot be honoured.
-        TokenizerError, TemplateError: the vocabulary or the chat template cannot be used.
+        ConfigError, TokenizerError, TemplateError, CalibrationError: one of these files cannot be honoured.
     """
-    name = EMBEDDED if model is None else model
-    folder = _target_folder(name, loading)
+    name, folder = _target_folder(model, loading)
     generation = read_generation(folder)
     tokenizer = Tokenizer.load(folder, eos_ids=generation.eos_ids)
     choice = choose(speculator, hub_name(name), folder, partial(find_checkpoint, report=loading.report))
@@ -127,11 +124,12 @@ def _grammars(folder: Path, vocab_size: int, tokenizer: Tokenizer) -> tuple[Gram
         return None, (f"forced calls and JSON answers are not to be had: {error}",)
 
 
-def _target_folder(name: str, loading: Loading) -> Path:
+def _target_folder(model: str | None, loading: Loading) -> tuple[str, Path]:
+    name = EMBEDDED if model is None else model
     folder = find_checkpoint(name, loading.revision, report=loading.report)
     if is_speculator(folder):
         raise CheckpointError(f"{name} is a speculator: name its target with --model and this one with --speculator")
-    return folder
+    return name, folder
 
 
 def _prepared(name: str, folder: Path, tokenizer: Tokenizer, loading: Loading) -> Laguna:

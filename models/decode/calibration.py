@@ -66,7 +66,7 @@ def _entries(value: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str
 
 
 def _subject(place: str, entry: Mapping[str, Any]) -> Subject:
-    source, phase, trusted = (entry.get(name) for name in Subject._fields)
+    source, phase, trusted = str(entry.get("source")), str(entry.get("phase")), entry.get("trusted")
     if source not in SOURCES:
         raise InvalidCalibration(f"{place}.source", source, f"one of {', '.join(SOURCES)}")
     if phase not in PHASES:
