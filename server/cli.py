@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import click
@@ -85,6 +86,49 @@ def doctor(model: str | None, speculator: str | None, json: bool, exactness: boo
         ) from error
 
     raise SystemExit(run(settings, tokens=tokens if exactness else None, json=json))
+
+
+@main.command()
+@click.argument("model", required=False)
+@click.argument("speculator", required=False)
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write all figures here.")
+@click.option(
+    "--plots", type=click.Path(file_okay=False, path_type=Path), help="Draw plots into this folder (needs matplotlib)."
+)
+@click.option(
+    "--tokens", type=click.IntRange(8, 4096), default=128, show_default=True, help="Longest answer to each prompt."
+)
+@click.option(
+    "--context",
+    "contexts",
+    type=click.IntRange(16),
+    multiple=True,
+    help="Tokens of context to time rounds at; may be given several times.  [default: 512, 2048, 8192]",
+)
+@click.option("--repeats", type=click.IntRange(1, 1000), default=7, show_default=True, help="Rounds of each kind.")
+def bench(
+    model: str | None,
+    speculator: str | None,
+    json_file: Path | None,
+    plots: Path | None,
+    tokens: int,
+    contexts: tuple[int, ...],
+    repeats: int,
+) -> None:
+    """Measure a pair on this machine: what blocks cost, how many drafts are accepted, and which width pays.
+
+    MODEL and SPECULATOR are what `serve` takes; without them, what LAGUNA_MODEL and LAGUNA_SPECULATOR say, else the
+    embedded pair. It takes a few minutes; nothing else should run meanwhile.
+
+    The exit status is 0, 1 where the pair cannot be loaded or plots cannot be drawn, 2 for a wrong option.
+    """
+    settings = _settings({"model": model, "speculator": speculator})
+
+    from server.bench.command import run
+    from server.bench.measure import CONTEXTS
+
+    wanted = contexts or CONTEXTS
+    raise SystemExit(run(settings, tokens=tokens, contexts=wanted, repeats=repeats, json_file=json_file, plots=plots))
 
 
 def _settings(given: Mapping[str, str | None]) -> Settings:

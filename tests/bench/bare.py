@@ -15,7 +15,6 @@ from typing import IO, Any
 import mlx.core as mx
 
 from models.decode.session import Request, Sampling, Speculation
-from models.messages import for_template
 from models.runtime import load_runtime
 from tests.bench.arms import decode
 from tests.bench.blas import environment
@@ -63,9 +62,7 @@ def main() -> None:
         asked = json.loads(line)
         seconds, tokens = 0.0, 0
         for body in asked["bodies"]:
-            text = runtime.tokenizer.render(
-                for_template(body["messages"]), body.get("tools"), **body["chat_template_kwargs"]
-            )
+            text = runtime.tokenizer.render(body["messages"], body.get("tools"), **body["chat_template_kwargs"])
             prompt = tuple(runtime.tokenizer.encode(text))
             request = Request(prompt, Sampling(), body["max_tokens"], runtime.tokenizer.eos_ids, asked["speculation"])
             session, ids = decode(batches[asked["speculation"]], request)

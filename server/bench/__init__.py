@@ -1,0 +1,1 @@
+"""`laguna bench`: what speculation costs and brings on this machine, on the loaded pair."""
