@@ -91,6 +91,11 @@ def doctor(model: str | None, speculator: str | None, json: bool, exactness: boo
 @main.command()
 @click.argument("model", required=False)
 @click.argument("speculator", required=False)
+@click.option(
+    "--calibration",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write here what `laguna serve --calibration` starts from.",
+)
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write all figures here.")
 @click.option(
     "--plots", type=click.Path(file_okay=False, path_type=Path), help="Draw plots into this folder (needs matplotlib)."
@@ -109,6 +114,7 @@ def doctor(model: str | None, speculator: str | None, json: bool, exactness: boo
 def bench(
     model: str | None,
     speculator: str | None,
+    calibration: Path | None,
     json_file: Path | None,
     plots: Path | None,
     tokens: int,
@@ -124,11 +130,11 @@ def bench(
     """
     settings = _settings({"model": model, "speculator": speculator})
 
-    from server.bench.command import run
-    from server.bench.measure import CONTEXTS
+    from server.bench.command import Wanted, run
+    from server.bench.measure import CONTEXTS, Measurement
 
-    wanted = contexts or CONTEXTS
-    raise SystemExit(run(settings, tokens=tokens, contexts=wanted, repeats=repeats, json_file=json_file, plots=plots))
+    measured = Measurement(tokens=tokens, contexts=contexts or CONTEXTS, repeats=repeats)
+    raise SystemExit(run(settings, measured, Wanted(calibration, json_file, plots)))
 
 
 def _settings(given: Mapping[str, str | None]) -> Settings:

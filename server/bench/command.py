@@ -2,55 +2,57 @@
 
 import json
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
-from server.bench.measure import Watch, measure
+from models.calibration import Measured as Pair
+from models.calibration import write_calibration
+from server.bench.measure import Measurement, Watch, measure
 from server.bench.plots import PlotsUnavailable, draw, plotter
 from server.bench.report import summary, text
 from server.settings import Settings
 
 
-def run(
-    settings: Settings,
-    *,
-    tokens: int,
-    contexts: Sequence[int],
-    repeats: int,
-    json_file: Path | None = None,
-    plots: Path | None = None,
-) -> int:
-    """Measure what the settings would serve and print it.
+@dataclass(frozen=True)
+class Wanted:
+    """What is written besides the tables."""
 
-    Args:
-        settings: of the server.
-        tokens: of each answer, at most.
-        contexts: where rounds are timed.
-        repeats: rounds of each kind that are timed.
-        json_file: where all figures go, if anywhere.
-        plots: the folder for plots, if they are wanted.
+    calibration: Path | None = None
+    """A file of what a server can start from."""
+    json: Path | None = None
+    """A file of all figures."""
+    plots: Path | None = None
+    """A folder."""
+
+
+def run(settings: Settings, measurement: Measurement, wanted: Wanted) -> int:
+    """Measure what the settings would serve, print it and write what is wanted.
 
     Returns:
         1 where the pair cannot be loaded or plots cannot be drawn, else 0.
     """
     console = Console(stderr=True)
     try:
-        if plots is not None:
+        if wanted.plots is not None:
             plotter()
         with _progress(console) as watch:
-            found = measure(settings, tokens, contexts, repeats, watch)
+            found = measure(settings, measurement, watch)
     except (PlotsUnavailable, ValueError) as error:
         console.print(str(error), style="red", markup=False)
         return 1
     print(text(found))
     facts = summary(found)
-    if json_file is not None:
-        json_file.write_text(json.dumps(facts, indent=2) + "\n")
-    if plots is not None:
-        for path in draw(facts, plots):
+    if wanted.calibration is not None:
+        write_calibration(wanted.calibration, Pair.here(found.model, found.speculator), found.learned)
+        print(f"wrote {wanted.calibration}: laguna serve --calibration FILE starts from it", file=sys.stderr)
+    if wanted.json is not None:
+        wanted.json.write_text(json.dumps(facts, indent=2) + "\n")
+    if wanted.plots is not None:
+        for path in draw(facts, wanted.plots):
             print(f"wrote {path}", file=sys.stderr)
     return 0
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from models.timing import Cost
 from models.decode.session import Speculation
+from models.timing import Cost
 from server.bench.answers import Answer
 from server.bench.measure import Measured
 from server.bench.predict import predicted

@@ -8,16 +8,20 @@ import mlx.core as mx
 import pytest
 from click.testing import CliRunner
 
-from models.timing import calibrate
+from models.decode.acceptance import Subject
+from models.loading import Loading
 from models.roofline import bandwidth
 from models.runtime import load_runtime
+from models.timing import calibrate
 from server.cli import main
 
 
 def test_it_measures_the_embedded_pair_and_writes_everything(tmp_path: Path) -> None:
-    figures = tmp_path / "bench.json"
+    figures, learned = tmp_path / "bench.json", tmp_path / "calibration.json"
     options = ["--tokens", "16", "--context", "24", "--context", "80", "--repeats", "1"]
-    ended = CliRunner().invoke(main, ["bench", *options, "--json", str(figures), "--plots", str(tmp_path)])
+    ended = CliRunner().invoke(
+        main, ["bench", *options, "--json", str(figures), "--plots", str(tmp_path), "--calibration", str(learned)]
+    )
     assert ended.exit_code == 0, ended.output
     assert "milliseconds a round" in ended.output
     facts = json.loads(figures.read_text())
@@ -28,6 +32,9 @@ def test_it_measures_the_embedded_pair_and_writes_everything(tmp_path: Path) -> 
     assert facts["acceptance"]["by_kind"]["tool calls"]["blocks"] > 0
     assert facts["roofline"]["bandwidth"] > 0
     assert (tmp_path / "time_by_context.png").exists()
+    table = load_runtime(loading=Loading(calibration=learned)).batch().learned
+    assert table.costs.at(0).seconds("drafted", 16) is not None
+    assert table.record.of(Subject("speculator", "arguments")).expected(4) > 1
 
 
 def test_a_checkpoint_that_is_not_there_is_a_message_and_status_1() -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from models.timing import Cost, costs_of
+from models.decode.width import Table
 from models.device import Device
 from models.roofline import Traffic
+from models.timing import Cost, costs_of
 from server.bench.answers import Answer
 from server.bench.measure import Measured
 from server.bench.plots import draw
@@ -40,6 +41,7 @@ FOUND = Measured(
     ),
     traffic=TRAFFIC,
     bandwidth=1e6,
+    learned=Table((1, 3, 5)),
 )
 
 
