@@ -179,7 +179,7 @@ def _turn_ends(specials: Mapping[str, str], vocabulary: Mapping[str, int]) -> se
 
 def _byte_table(encoder: tokenizers.Tokenizer) -> dict[int, bytes]:
     """The bytes of every token: added tokens are literal text, all others are spelt in the byte-level alphabet."""
-    alphabet = _byte_alphabet()
+    alphabet = byte_alphabet()
     table = {
         id_: bytes(alphabet[character] for character in token)
         for token, id_ in encoder.get_vocab(with_added_tokens=False).items()
@@ -191,7 +191,7 @@ def _byte_table(encoder: tokenizers.Tokenizer) -> dict[int, bytes]:
     return table | {id_: text.encode() for id_, text in literal.items()}
 
 
-def _byte_alphabet() -> dict[str, int]:
+def byte_alphabet() -> dict[str, int]:
     """The printable stand-in of each byte: itself where that prints, else the next free code point from 256 on.
 
     Source: GPT-2's `bytes_to_unicode`, which `tokenizers`' ByteLevel follows.

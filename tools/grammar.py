@@ -18,8 +18,8 @@ __all__ = ["AnyJson", "Calls", "JsonAnswer", "SchemaError", "UnsupportedKeyword"
 _NL = '"\\n"?'
 _OPEN_KEY, _CLOSE_KEY, _OPEN_VALUE = literal(Sign.KEY), literal(Sign.KEY_END), literal(Sign.VALUE)
 _KEY_NAME = "[^<>\\s](?:[^<>\\n]{0,62}[^<>\\s])?"
-_LONGEST = 1 << 20
-"""Characters of grammar text: compiling takes about a second for so many."""
+_LONGEST = 1 << 19
+"""Characters of grammar text: compiling may take seconds for more."""
 _MOST_SHAPES = 16
 
 

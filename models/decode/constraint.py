@@ -3,13 +3,17 @@
 Compiled grammars belong to no thread; what runs one (`Constraint`) belongs to its session. Masks come from llguidance.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import mlx.core as mx
 import numpy as np
 from llguidance import LLExecutor, LLMatcher, LLParserLimits, LLTokenizer
 from llguidance.numpy import fill_next_token_bitmask_par, fill_next_token_bitmask_par_with_draft_tokens
+
+_QUOTED = re.compile(r"\s*\d+ \|")
 
 
 class GrammarError(ValueError):
@@ -100,8 +104,13 @@ class Grammars:
             GrammarError: it is none, or beyond the limits.
         """
         matcher = LLMatcher(self._vocabulary, text, log_level=0, limits=self._limits)
-        if matcher.is_error():
-            raise GrammarError(_told(matcher.get_error()))
+        # Some limits show only when a mask is asked for, and it is not too late to refuse then.
+        trial = matcher.deep_copy()
+        trial.consume_tokens(trial.compute_ff_tokens())
+        trial.compute_bitmask()
+        for tried in (matcher, trial):
+            if tried.is_error():
+                raise GrammarError(_told(tried.get_error()))
         return Grammar(matcher)
 
 
@@ -155,11 +164,11 @@ class Masks:
 
 
 def _told(error: str) -> str:
-    """The compiler's message up to where it quotes the grammar, on one line."""
-    lines = error.split("\n")
-    quoted = next((place for place, line in enumerate(lines) if line.startswith("   1 |")), len(lines))
-    message = " ".join(" ".join(lines[:quoted]).split())
-    return message.rpartition("failed to compile JSON schema: ")[2]
+    """The compiler's message on one line, up to where it quotes the grammar."""
+    if error.startswith("panic"):
+        return "it is too large"
+    lines = list(takewhile(lambda line: not _QUOTED.match(line), error.split("\n")))
+    return " ".join(" ".join(lines).split()).rpartition("failed to compile JSON schema: ")[2]
 
 
 def _first_line(error: str) -> str:

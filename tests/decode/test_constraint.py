@@ -34,6 +34,8 @@ TEXTS = {
     "free": grammar(thinking=False, calls=Calls([WEATHER], strict=frozenset({"get_weather"}))),
 }
 ASKS = ["What is the weather in Oslo?", "Hello!", "Tell me of Rome in fahrenheit."]
+MANY = {"type": "object", "properties": {f"p{i}": {"type": "string", "minLength": 1} for i in range(12_000)}}
+OPTIONAL = "\n".join([" ".join(f"a{i}?" for i in range(3000)), *(f'a{i}: "a{i}"' for i in range(3000)), ""])
 MOST = 40
 SPECULATIONS: tuple[Speculation, ...] = ("off", "auto", "always")
 GREEDY, HOT = Sampling(), Sampling(1.2, seed=5)
@@ -185,6 +187,12 @@ def test_a_grammar_that_outgrows_its_limits_ends_its_own_session_alone(
         ("%llguidance {}\nstart: nothing\n", "nothing"),
         ('%llguidance {}\nstart: %json {"not": {}}\n', 'Unimplemented keys: ["not"]'),
         ('%llguidance {}\nstart: %json {"type": "objekt"}\n', "Invalid type: objekt"),
+        (
+            '%llguidance {}\nstart: %json {"type": "number", "multipleOf": 0.0001234567, "minimum": 0.1, "maximum": 1e9}\n',
+            "too many",
+        ),
+        (f"%llguidance {{}}\nstart: %json {json.dumps(MANY)}\n", "too large"),
+        (f"%llguidance {{}}\nstart: {OPTIONAL}", "items"),
     ],
 )
 def test_a_grammar_that_is_none_is_refused_with_the_reason_alone(runtime: Runtime, source: str, told: str) -> None:
