@@ -56,7 +56,7 @@ class Report:
     decode_seconds: float
     cached_tokens: int
     sources: Mapping[str, Mapping[str, int]]
-    """By who drafted (speculator, prediction, copy): tokens drafted and accepted."""
+    """By who drafted (speculator, prediction, copy, grammar): tokens drafted and accepted."""
     speculation_off: str | None
     """Why nothing was drafted, or None."""
     cache_parted: str | None

@@ -34,8 +34,8 @@ UNSUPPORTED: frozenset[str] = frozenset(
 
 TYPES = frozenset({"string", "number", "integer", "boolean", "null", "object", "array"})
 
-_SPACING: Mapping[str, Any] = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
-"""White space as the chat template writes arguments, or none: a model cannot write blanks without end."""
+_SPACING: Mapping[str, Any] = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+"""White space is that of the chat template's own JSON: with none to choose, more of the text is forced."""
 
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTED = ("allOf", "anyOf", "oneOf", "prefixItems", "items")

@@ -8,7 +8,7 @@ from itertools import accumulate, chain, repeat
 from typing import Literal, NamedTuple
 
 Phase = Literal["thinking", "answer", "arguments"]
-Source = Literal["speculator", "prediction", "copy"]
+Source = Literal["speculator", "prediction", "copy", "grammar"]
 
 PRIOR = 0.7
 RECENT, LASTING = 0.04, 0.01

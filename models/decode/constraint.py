@@ -44,6 +44,10 @@ class Constraint:
         if ids and not self._matcher.consume_tokens(list(ids)):
             raise ConstraintError(f"an answer left its grammar: {_first_line(self._matcher.get_error())}")
 
+    def forced(self) -> tuple[int, ...]:
+        """The ids of the text that must come next, as the vocabulary spells it; none where there is a choice."""
+        return tuple(self._matcher.compute_ff_tokens())
+
     def check(self) -> None:
         """Raises `ConstraintError` where the last masks could not be computed within the limits."""
         if self._matcher.is_error():

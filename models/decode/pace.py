@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from models.decode.acceptance import Record, Subject
 from models.decode.costs import bucket
-from models.decode.drafts import GIVEN_ROWS, Drafts
+from models.decode.drafts import GIVEN_ROWS, Drafts, Proposal
 from models.decode.flight import Flight
 from models.decode.session import Session
 from models.decode.width import Choice, Offer, Table, Wish, accept, candidates, decide, learn
@@ -105,7 +105,7 @@ class Pace:
         if session.speculates:
             subject = Subject("speculator", session.guesses.phase)
             offers.append(Offer(subject, session.record.of(subject), min(self._block, budget)))
-        for proposal in session.guesses.proposals(session.length, min(GIVEN_ROWS, budget) - 1 + unread):
+        for proposal in _proposals(session, min(GIVEN_ROWS, budget) - 1 + unread):
             ids, subject = proposal.ids[unread:], proposal.subject
             copied_always = subject.source == "copy" and session.speculates and self._fixed(session) is not None
             if ids and not copied_always:
@@ -114,6 +114,13 @@ class Pace:
 
     def _fixed(self, session: Session) -> int | None:
         return max(self._block, GIVEN_ROWS) if session.request.speculation == "always" else None
+
+
+def _proposals(session: Session, count: int) -> list[Proposal]:
+    """Up to `count` next ids by each source that needs no network."""
+    found = session.guesses.proposals(session.length, count)
+    forced = session.constraint.forced()[:count] if session.constraint is not None else ()
+    return [*found, Proposal(Subject("grammar", session.guesses.phase), forced)] if forced else found
 
 
 def _decodes(session: Session, unread: bool) -> bool:

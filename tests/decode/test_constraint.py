@@ -35,7 +35,7 @@ TEXTS = {
 }
 ASKS = ["What is the weather in Oslo?", "Hello!", "Tell me of Rome in fahrenheit."]
 MANY = {"type": "object", "properties": {f"p{i}": {"type": "string", "minLength": 1} for i in range(12_000)}}
-OPTIONAL = "\n".join([" ".join(f"a{i}?" for i in range(3000)), *(f'a{i}: "a{i}"' for i in range(3000)), ""])
+OPTIONAL = tool("f", {f"p{i}": {"type": "string"} for i in range(2_000)})
 MOST = 40
 SPECULATIONS: tuple[Speculation, ...] = ("off", "auto", "always")
 GREEDY, HOT = Sampling(), Sampling(1.2, seed=5)
@@ -188,7 +188,7 @@ def test_a_grammar_that_outgrows_its_limits_ends_its_own_session_alone(
         ('%llguidance {}\nstart: %json {"not": {}}\n', 'Unimplemented keys: ["not"]'),
         ('%llguidance {}\nstart: %json {"type": "objekt"}\n', "Invalid type: objekt"),
         (f"%llguidance {{}}\nstart: %json {json.dumps(MANY)}\n", "too large"),
-        (f"%llguidance {{}}\nstart: {OPTIONAL}", "items"),
+        (grammar(thinking=False, calls=Calls([OPTIONAL], required=True)), "items"),
     ],
 )
 def test_a_grammar_that_is_none_is_refused_with_the_reason_alone(runtime: Runtime, source: str, told: str) -> None:
@@ -203,3 +203,14 @@ def test_a_grammar_that_is_none_is_refused_with_the_reason_alone(runtime: Runtim
 def test_a_tokenizer_that_is_none_is_refused() -> None:
     with pytest.raises(GrammarError, match="tokenizer"):
         Grammars("{}", 32, [2])
+
+
+def test_what_a_grammar_forces_is_drafted_without_a_network(runtime: Runtime, grammars: dict[str, Grammar]) -> None:
+    plain = answers(Batch(runtime.target, None), [asked(runtime, ASKS[1], grammars["calls"], speculation="off")])
+    batch = Batch(runtime.target, None)
+    session = batch.add(asked(runtime, ASKS[1], grammars["calls"]))
+    assert [text(run_all(batch)[session])] == plain
+    ((source, drafted, accepted),) = session.stats.by_source
+    assert source == "grammar"
+    assert 8 <= accepted == drafted
+    assert grammars["calls"].start().forced()[0] == 25
