@@ -9,6 +9,8 @@ from starlette.exceptions import HTTPException
 from server.api import catalog, ops
 from server.api.chat import route as chat
 from server.api.identity import RequestId
+from server.api.messages import route as messages
+from server.api.refused import refused
 from server.api.wire import Json
 from server.engine import Engine
 from server.errors import (
@@ -18,9 +20,6 @@ from server.errors import (
     UnreadableBody,
     WrongMethod,
     clipped,
-    envelope,
-    headers,
-    verdict,
 )
 from server.settings import Settings
 
@@ -40,6 +39,7 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     app.add_middleware(RequestId)
     for prefix in ("/v1", ""):
         app.include_router(chat.routes(engine, settings), prefix=prefix)
+        app.include_router(messages.routes(engine, settings), prefix=prefix)
         app.include_router(catalog.routes(engine), prefix=prefix)
     app.include_router(ops.routes(engine, settings))
     app.add_exception_handler(Refusal, _refused)
@@ -48,13 +48,9 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     return app
 
 
-def _answer(refusal: Refusal, extra: dict[str, str] | None = None) -> Json:
-    return Json(envelope(refusal), verdict(refusal).status, headers(refusal) | (extra or {}))
-
-
-async def _refused(_: Request, refusal: Exception) -> Json:
+async def _refused(request: Request, refusal: Exception) -> Json:
     assert isinstance(refusal, Refusal)
-    return _answer(refusal)
+    return refused(request, refusal)
 
 
 async def _http_error(request: Request, error: Exception) -> Json:
@@ -63,12 +59,12 @@ async def _http_error(request: Request, error: Exception) -> Json:
     place = f"{request.method} {clipped(request.url.path, 200)}"
     match error.status_code:
         case 404:
-            return _answer(UnknownRoute(f"Invalid URL ({place})."))
+            return refused(request, UnknownRoute(f"Invalid URL ({place})."))
         case 405:
-            return _answer(WrongMethod(f"Not allowed ({place})."), dict(error.headers or {}))
-    return _answer(UnreadableBody(f"The request could not be read ({place})."))
+            return refused(request, WrongMethod(f"Not allowed ({place})."), dict(error.headers or {}))
+    return refused(request, UnreadableBody(f"The request could not be read ({place})."))
 
 
-async def _crashed(_: Request, __: Exception) -> Json:
+async def _crashed(request: Request, _: Exception) -> Json:
     """A fault of ours: the traceback is in uvicorn's log, and nothing of it in the answer."""
-    return _answer(InternalError())
+    return refused(request, InternalError())

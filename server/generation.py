@@ -184,4 +184,5 @@ def _finished(transcript: Transcript, end: Literal["stop", "length"], stats: Sta
             speculation_off=stats.speculation_off,
             cache_parted=parted,
         ),
+        stop=transcript.stop,
     )

@@ -97,8 +97,8 @@ def json_kind(value: object) -> str:
     return "an object"
 
 
-def checked(schema: type[Asked], body: dict[str, Any]) -> Asked:
-    """`body` as `schema`.
+def checked(schema: type[Asked], body: dict[str, Any], place: str = "") -> Asked:
+    """`body`, which is at `place` in the request, as `schema`.
 
     Raises:
         MissingParameter, InvalidType, InvalidValue: the first field that is wrong, by its path.
@@ -107,11 +107,11 @@ def checked(schema: type[Asked], body: dict[str, Any]) -> Asked:
         return schema.model_validate(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        raise _refusal(first) from error
+        raise _refusal(first, place) from error
 
 
-def _refusal(fault: ErrorDetails) -> Refusal:
-    param = path(fault["loc"])
+def _refusal(fault: ErrorDetails, place: str) -> Refusal:
+    param = f"{place}.{path(fault['loc'])}".strip(".")
     kind = fault["type"]
     if kind == "missing":
         return MissingParameter(f"Missing required parameter: '{param}'.", param=param)
