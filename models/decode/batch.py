@@ -116,7 +116,7 @@ class Batch:
     def cancel(self, session: Session) -> None:
         """End a session now. What it has read is kept, its caches are let go, and rows under way are not looked at."""
         if session.finish is None:
-            self._launcher.keep(session)
+            self._launcher.keep(session, over=True)
             session.close("cancelled")
         self._sessions = [other for other in self._sessions if other is not session]
         if not self._sessions:
@@ -187,7 +187,7 @@ class Batch:
                 scores = share.scores(ids, landing.round.scored_from)[: len(kept.ids)]
                 updates.append(Update(session, kept.ids, kept.finish, scores=tuple(scores)))
             elif session.finish is None and share.mark:
-                self._launcher.keep(session)
+                self._launcher.keep(session, over=False)
         self._landed = now
         self._sessions = [session for session in self._sessions if session.finish is None]
         self._rounds += 1
@@ -213,7 +213,7 @@ class Batch:
             if session.speculates:
                 session.pending.append(Tapped(landed.taps, share.row, share.row + kept.rows))
         if kept.finish is not None:
-            self._launcher.keep(session)
+            self._launcher.keep(session, over=True)
             session.close(kept.finish)
 
     def _why_never(self, request: Request) -> str | None:

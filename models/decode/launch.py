@@ -49,12 +49,9 @@ class Launcher:
     ) -> Flight | None:
         """Enqueue a round with these blocks and prompt chunks; `before` is a plain flight whose draws are unread."""
         drawn = {} if before is None else before.picks()
-        running = [s for s in sessions if s.finish is None and s.budget(s in drawn) > 0]
+        running = self._opened([s for s in sessions if s.finish is None and s.budget(s in drawn) > 0])
         if not running:
             return None
-        for session in running:
-            if not session.caches:
-                self._open(session)
         parts, decoding = self._parts(running, drawn, blocks)
         behind = [s for s, part, _ in parts if part.unknown and s.pending]
         caught_up = sum(session.waiting_rows for session in behind)
@@ -99,12 +96,32 @@ class Launcher:
         self._masks = self._masks or Masks(self._target.vocab_size)
         return self._masks
 
+    def _opened(self, sessions: Sequence[Session]) -> list[Session]:
+        """Those that have caches, or get them now; the first waits for the disk where nobody has anything to do."""
+        ready = [session for session in sessions if session.caches or self._begun(session, wait=False)]
+        return ready or [session for session in sessions[:1] if self._begun(session, wait=True)]
+
+    def _begun(self, session: Session, *, wait: bool) -> bool:
+        """Open a session, unless what it could resume from is still on its way."""
+        # After a failure nothing is taken on trust.
+        if self._prefix is None or session.failures:
+            self._open(session)
+            return True
+        if session.fetch is None:
+            drafting = self._speculator is not None and session.speculates
+            session.fetch = self._prefix.fetch(session.request.prompt, drafting=drafting)
+        if session.fetch is not None:
+            if not (wait or session.fetch.arrived):
+                return False
+            session.fetch.take()
+            session.fetch = None
+        self._open(session)
+        self._resume(session, self._prefix)
+        return True
+
     def _open(self, session: Session) -> None:
         context = self._speculator.make_context() if self._speculator is not None and session.speculates else []
         session.open(self._target.make_caches(self._slack), context)
-        # After a failure nothing is taken on trust.
-        if self._prefix is not None and not session.failures:
-            self._resume(session, self._prefix)
 
     def _resume(self, session: Session, prefix: PrefixStore) -> None:
         """Stand where an earlier timeline left a mark, and say where later ones should find some."""
@@ -116,8 +133,8 @@ class Launcher:
         session.parted_at = found.agreed if found.parted else None
         session.marks = prefix.places(session.request.marks, found, len(prompt))
 
-    def keep(self, session: Session) -> None:
-        """Leave a mark where a session stands, for later ones to resume from."""
+    def keep(self, session: Session, *, over: bool) -> None:
+        """Leave a mark where a session stands, for later ones to resume from; where it is `over`, on disk too."""
         if self._prefix is None or not session.caches:
             return
         try:
@@ -125,6 +142,8 @@ class Launcher:
             if session.fed > session.cached:
                 self._catch_up([session] if session.pending else [])
                 self._prefix.keep(session.tokens(0, session.fed), session.caches, session.context)
+                if over:
+                    self._prefix.spill(session.tokens(0, session.fed))
         except Exception:
             # What was decoded is right and stays so, even if it cannot be kept for later.
             logger.exception("a session of %d tokens could not be kept", session.length)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -42,6 +43,19 @@ class Found:
         """The divergence, where it is worth a mark for the next prompt that parts there."""
         near = self.parted and self.agreed - self.offset >= NEAR_MISS
         return self.agreed if near else None
+
+
+class Fetch(Protocol):
+    """Stretches on their way from disk."""
+
+    @property
+    def arrived(self) -> bool:
+        """Whether they can be taken without waiting."""
+        ...
+
+    def take(self) -> None:
+        """Put them into the store."""
+        ...
 
 
 class PrefixStore:
@@ -125,6 +139,32 @@ class PrefixStore:
             return
         evaluate([*whole.values(), *state.layers.values(), *(held or ())])
         self._mark(self._node(known, ids, whole), state)
+        self._shrink()
+
+    def fetch(self, prompt: Sequence[int], *, drafting: bool) -> Fetch | None:
+        """Begin to read from disk what resumes `prompt` better than what is held; None where there is nothing such."""
+        return None
+
+    def spill(self, tokens: Sequence[int]) -> None:
+        """Have what is held of a timeline written to disk, where there is one."""
+
+    def close(self) -> None:
+        """Let what is still to be written be written."""
+
+    def path(self, ids: Ids) -> list[Node]:
+        """All that is held of the timeline `ids`, from its beginning on."""
+        return walk(self._root, ids).node.path
+
+    def adopt(self, stretches: Sequence[tuple[Ids, Mapping[int, Rows], State | None]]) -> None:
+        """Hold stretches that lie end to end from a timeline's beginning on, each by all tokens up to its end."""
+        for ids, whole, state in stretches:
+            known = walk(self._root, ids)
+            missing = {layer: rows.cut(known.agreed, ids.size) for layer, rows in whole.items()}
+            evaluate(list(missing.values()))
+            node = self._node(known, ids, missing)
+            if state is not None and _adds(walk(self._root, ids), ids.size, state.context is not None):
+                evaluate([*state.layers.values(), *(state.context or ())])
+                self._mark(node, state)
         self._shrink()
 
     def clear(self) -> None:

@@ -9,6 +9,7 @@ import mlx.core as mx
 from models.contract import LayerCache
 from models.decode.acceptance import Record, Source
 from models.decode.drafts import Guesses
+from models.decode.prefix import Fetch
 from models.decode.processors import Past
 from models.decode.request import EmptyPrompt, InvalidRequest, Request, Sampling, Speculation
 
@@ -111,6 +112,8 @@ class Session:
         self.pending: list[Tapped] = []
         self.marks: tuple[int, ...] = ()
         """Places where a prompt chunk ends so that the caches can be kept, in order."""
+        self.fetch: Fetch | None = None
+        """What it could resume from, on its way from disk."""
         self.cached = 0
         self.parted_at: int | None = None
         self.record = record

@@ -1,0 +1,153 @@
+"""Kept stretches on disk: written and read by a thread of their own, which sees bytes alone."""
+
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+
+from models.decode.archive import ROOT, ArchiveError, Label, Stretch, names, read, read_label, written
+
+logger = logging.getLogger(__name__)
+
+SUFFIX, UNFINISHED = ".kv", ".part"
+
+MOST_WAITING = 1 << 30
+"""Bytes that may wait to be written; beyond them nothing more is taken, since the disk is slower than the answers."""
+
+
+class Disk:
+    """Files in one folder, within a budget of bytes; those used longest ago go first. Methods are safe from any thread.
+
+    A file is complete from the moment it has its name, so that being killed at any point leaves nothing half written
+    to be found. What goes wrong is logged and costs speed alone.
+    """
+
+    def __init__(self, folder: Path, key: str, budget: int) -> None:
+        """Use `folder`, made if absent, for the files of the model that `key` names; they share `budget` with others'.
+
+        Raises:
+            OSError: the folder cannot be made or read.
+        """
+        self._folder, self._key, self._budget = folder, key, budget
+        self._labels: dict[str, Label] = {}
+        self._waiting = 0
+        self._lock = threading.Lock()
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob(f"*{UNFINISHED}"):
+            left.unlink(missing_ok=True)
+        for path in folder.glob(f"*{SUFFIX}"):
+            self._index(path)
+        self._thread = threading.Thread(target=self._work, name="prefix-disk", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write what waits, then end the thread."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def knows(self, name: str, *, resumes: bool, drafts: bool) -> bool:
+        """Whether a stretch of this name is there, or on its way, and serves so much."""
+        with self._lock:
+            label = self._labels.get(name)
+        return label is not None and label.resumes >= resumes and label.drafts >= drafts
+
+    def chain(self, tokens: bytes, *, beyond: int, drafting: bool) -> list[Label]:
+        """The stretches that lead to the last place, beyond so many tokens, where a session can go on; none if none."""
+        with self._lock:
+            labels = dict(self._labels)
+        length = len(tokens) // 4
+        ends = {label.stop for label in labels.values() if beyond < label.stop < length}
+        for _, name in sorted(names(tokens, ends).items(), reverse=True):
+            label = labels.get(name)
+            if label is None or not (label.drafts if drafting else label.resumes):
+                continue
+            path = [label]
+            while path[-1].parent != ROOT and path[-1].parent in labels:
+                path.append(labels[path[-1].parent])
+            if path[-1].parent == ROOT:
+                return path[::-1]
+        return []
+
+    def put(self, stretch: Stretch) -> None:
+        """Have a stretch written, unless too much waits already."""
+        with self._lock:
+            if self._waiting + stretch.nbytes > MOST_WAITING:
+                logger.info("a stretch of %d bytes is not written: the disk is behind", stretch.nbytes)
+                return
+            self._waiting += stretch.nbytes
+            self._labels[stretch.label.name] = stretch.label
+        self._jobs.put(partial(self._write, stretch))
+
+    def get(self, labels: Sequence[Label]) -> "Future[list[Stretch]]":
+        """The stretches, once they are read; none where one of them is damaged or gone."""
+        future: Future[list[Stretch]] = Future()
+        self._jobs.put(lambda: future.set_result(self._read(labels)))
+        return future
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+    def _index(self, path: Path) -> None:
+        try:
+            label = read_label(path, self._key)
+        except (ArchiveError, OSError) as error:
+            logger.info("a file of the prefix cache is not used: %s", error)
+            return
+        if path.name == f"{label.name}{SUFFIX}":
+            self._labels[label.name] = label
+
+    def _write(self, stretch: Stretch) -> None:
+        name = stretch.label.name
+        path = self._folder / f"{name}{SUFFIX}"
+        unfinished = path.with_suffix(UNFINISHED)
+        try:
+            with unfinished.open("wb") as file:
+                file.writelines(written(stretch, self._key))
+            unfinished.replace(path)
+            self._shrink()
+        except OSError as error:
+            logger.warning("the prefix cache cannot be written to %s: %s", self._folder, error)
+            unfinished.unlink(missing_ok=True)
+            self._forget(name)
+        finally:
+            with self._lock:
+                self._waiting -= stretch.nbytes
+
+    def _read(self, labels: Sequence[Label]) -> list[Stretch]:
+        stretches = []
+        for label in labels:
+            path = self._folder / f"{label.name}{SUFFIX}"
+            try:
+                stretches.append(read(path, self._key))
+                os.utime(path)
+            except (ArchiveError, OSError) as error:
+                logger.warning("a file of the prefix cache is dropped: %s", error)
+                path.unlink(missing_ok=True)
+                self._forget(label.name)
+                return []
+        # Beginnings are younger than what goes on from them, so that those go first.
+        for label in reversed(labels):
+            os.utime(self._folder / f"{label.name}{SUFFIX}")
+        return stretches
+
+    def _forget(self, name: str) -> None:
+        with self._lock:
+            self._labels.pop(name, None)
+
+    def _shrink(self) -> None:
+        """Remove the files used longest ago, any model's, until the budget holds."""
+        files = [(path, path.stat()) for path in self._folder.parent.glob(f"*/*{SUFFIX}")]
+        held = sum(stat.st_size for _, stat in files)
+        for path, stat in sorted(files, key=lambda file: file[1].st_mtime_ns):
+            if held <= self._budget:
+                return
+            path.unlink(missing_ok=True)
+            held -= stat.st_size
+            if path.parent == self._folder:
+                self._forget(path.stem)
