@@ -4,8 +4,11 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import mlx.core as mx
 
 from models.calibration import Measured, read_calibration
 from models.checkpoint import (
@@ -26,6 +29,7 @@ from models.decode.width import Table
 from models.dflash_laguna import DFlashLaguna
 from models.errors import CheckpointError
 from models.finding import Choice, choose, hub_name
+from models.fingerprint import fingerprint
 from models.laguna import Laguna
 from models.loading import DEFAULTS, Loading, attention_factor_warnings
 from models.machine import memory_limit
@@ -55,6 +59,8 @@ class Runtime:
     """What compiles grammars over the vocabulary; None where that cannot be done."""
     context_length: int
     """Prompt and answer together, in tokens."""
+    fingerprint: str
+    """A name for all that the numbers depend on: files, precision and how they were loaded."""
     footprint: Footprint
     memory: Limit
     """What weights and sessions together may take."""
@@ -66,6 +72,11 @@ class Runtime:
     """What the width starts from, read from a file; None where it measures first."""
     warnings: tuple[str, ...] = ()
     """What is doubtful about the pair, each a whole sentence that says what to do; logged as it was loaded."""
+
+    @property
+    def spare(self) -> int:
+        """Bytes beside the weights."""
+        return max(0, self.memory.size - self.footprint.weights)
 
     def batch(self, *, prefill_chunk: int = 512, prefix: PrefixStore | None = None) -> Batch:
         """An empty batch over these networks, which resumes from what is kept in `prefix` and leaves more there."""
@@ -108,6 +119,7 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
         grammars=grammars,
         context_length=target.config.max_position_embeddings,
         calibration=learned,
+        fingerprint=_fingerprint(folder, choice, loading),
         footprint=need,
         memory=limit,
         sampling_defaults=generation,
@@ -122,6 +134,13 @@ def _grammars(folder: Path, vocab_size: int, tokenizer: Tokenizer) -> tuple[Gram
         return Grammars((folder / "tokenizer.json").read_text("utf-8"), vocab_size, tokenizer.eos_ids), ()
     except GrammarError as error:
         return None, (f"forced calls and JSON answers are not to be had: {error}",)
+
+
+def _fingerprint(folder: Path, choice: Choice, loading: Loading) -> str:
+    """Rows of one pair must never be read by another; MLX's own arithmetic changes with its version."""
+    ways = loading.attention_factor, loading.speculator_bits, loading.fp8_bits
+    folders = [folder] if choice.folder is None else [folder, choice.folder]
+    return fingerprint(folders, [run_dtype(), version("mlx"), mx.default_device(), *ways])
 
 
 def _target_folder(model: str | None, loading: Loading) -> tuple[str, Path]:

@@ -160,6 +160,16 @@ class Pair(Protocol):
         """What the template is told when a request says nothing."""
         ...
 
+    @property
+    def fingerprint(self) -> str:
+        """A name for all that its numbers depend on."""
+        ...
+
+    @property
+    def spare(self) -> int:
+        """Bytes of memory beside the weights."""
+        ...
+
     def batch(self, *, prefill_chunk: int, prefix: PrefixStore | None = None) -> Batch:
         """An empty batch that resumes from `prefix`, and leaves marks there."""
         ...

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,12 +12,12 @@ from typing import Literal
 
 import mlx.core as mx
 
-from models.decode.prefix import PrefixStore
 from models.decode.session import Request
 from models.progress import Progress
 from server.arrival import Arrival, TurnedBack
 from server.backend import Pair
 from server.errors import EngineDead, ModelLoading, QueueFull, Refusal, ServerStopping
+from server.keeping import prefix_store
 from server.rounds import News, Pulse, Rounds
 from server.served import Model, served
 from server.settings import Settings
@@ -194,8 +193,12 @@ class Engine:
         pair = self._load()
         self._call(self._ready, served(pair, self._settings))
         places, chunk = self._settings.concurrency, self._settings.prefill_chunk
-        prefix = _prefix_store(self._settings)
-        Rounds(pair, self._line, self._pulse, self._post, places=places, chunk=chunk, prefix=prefix).run()
+        prefix = prefix_store(pair, self._settings)
+        try:
+            Rounds(pair, self._line, self._pulse, self._post, places=places, chunk=chunk, prefix=prefix).run()
+        finally:
+            if prefix is not None:
+                prefix.close()
 
     def _post(self, news: Sequence[News]) -> None:
         """One hop to the loop for a whole round."""
@@ -231,10 +234,3 @@ class Engine:
         for ticket in list(self._live):
             ticket.deliver(refusal())
             self.release(ticket)
-
-
-def _prefix_store(settings: Settings) -> PrefixStore | None:
-    """What prompts may resume from, within the bytes that were said, or an eighth of the machine's memory."""
-    if settings.prefix_cache_gib is None:
-        return PrefixStore(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8)
-    return PrefixStore(round(settings.prefix_cache_gib * 2**30)) if settings.prefix_cache_gib else None

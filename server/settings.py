@@ -49,8 +49,12 @@ class Settings(BaseSettings):
         None,
         ge=0,
         description="Memory in which the caches of earlier prompts are kept, in GiB; 0: none. "
-        "Without it, an eighth of the machine's.",
+        "Without it, a quarter of what the weights leave.",
     )
+    cache_dir: str | None = Field(
+        None, description="Folder in which they are kept for later starts too. Without it, in memory alone."
+    )
+    cache_dir_gib: float = Field(32.0, gt=0, description="Most that this folder may hold, in GiB.")
     max_body_mib: int = Field(8, ge=1, description="Largest request body, in MiB.")
     keep_alive: float = Field(10.0, gt=0, description="Seconds between the comments that keep a stream open.")
     shutdown_grace: float = Field(

@@ -37,7 +37,7 @@ class Disk:
         self._waiting = 0
         self._lock = threading.Lock()
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left in folder.glob(f"*{UNFINISHED}"):
             left.unlink(missing_ok=True)
         for path in folder.glob(f"*{SUFFIX}"):

@@ -129,6 +129,9 @@ class ScriptPair:
     tokenizer: ScriptTokenizer = field(default_factory=ScriptTokenizer)
     sampling_defaults: Drawing = field(default_factory=Drawing)
 
+    fingerprint: str = "script"
+    spare: int = 1 << 24
+
     def __post_init__(self) -> None:
         self.gate.set()
 

@@ -1,15 +1,20 @@
 """A conversation over HTTP is resumed, not read again, and says the same as if it were read again."""
 
+import json
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from models.decode.prefix import PrefixStore
 from models.runtime import load_runtime
+from server.keeping import prefix_store
 from server.marks import APART, NEWEST, parting, turn_starts, worth_keeping
 from server.settings import Settings
+from tests.server.script import ScriptPair, says
 from tests.server.stand import running, wait_until
 
 SYSTEM = {"role": "system", "content": "You are a careful assistant. " * 12}
@@ -123,3 +128,24 @@ def test_where_a_prompt_parted_is_told_in_its_own_words() -> None:
     assert told == "token 3 of 90, in the system turn, differs from what was kept: ' are " + "x" * 35 + "…'"
     assert parting("", "hi", 0, 1) == "token 0 of 1, in the beginning turn, differs from what was kept: 'hi'"
     assert "in the tool turn" in parting("<user>a</user><tool_response>", "b", 9, 10)
+
+
+def test_a_restart_finds_the_conversation_on_disk(tmp_path: Path) -> None:
+    messages = [SYSTEM, {"role": "user", "content": "What is the weather in Rome?"}]
+    for known in (False, True):
+        for http in client(cache_dir=str(tmp_path)):
+            body = answer(http, messages)
+            assert (cached(body) > 0.9 * body["usage"]["prompt_tokens"]) == known
+            told = body["choices"][0]["message"]["tool_calls"][0]["function"]
+            assert json.loads(told["arguments"]) == {"city": "Rome"}
+    (folder,) = tmp_path.iterdir()
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_a_folder_that_cannot_be_had_leaves_a_cache_in_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    store = prefix_store(ScriptPair(says("x")), Settings(cache_dir=str(tmp_path / "file")))
+    assert type(store) is PrefixStore
+    assert "--cache-dir cannot be used" in caplog.text
+    assert store.budget == ScriptPair(says("x")).spare // 4
+    assert prefix_store(ScriptPair(says("x")), Settings(prefix_cache_gib=0)) is None
