@@ -106,7 +106,6 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
     target, limit = _prepared(name, folder, tokenizer, loading), memory_limit(loading.memory_limit)
     fits = partial(_fits, _model_id(name, folder), limit, _smaller(folder, loading), target)
     drafter, choice, need = _drafter(choice, target, tokenizer, loading, fits)
-    learned = _calibration(loading.calibration, _model_id(name, folder), choice.name)
     read_weights(folder, target, loading.report)
     grammars, ungrammatical = _grammars(folder, target.vocab_size, tokenizer)
     return Runtime(
@@ -118,7 +117,7 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
         tokenizer=tokenizer,
         grammars=grammars,
         context_length=target.config.max_position_embeddings,
-        calibration=learned,
+        calibration=_calibration(loading.calibration, _model_id(name, folder), choice.name),
         fingerprint=_fingerprint(folder, choice, loading),
         footprint=need,
         memory=limit,
