@@ -1,0 +1,157 @@
+"""The embedded pair through Anthropic's SDK: tools, forced and free, thinking, and the same text as over chat."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import anthropic
+import httpx2
+import pytest
+from anthropic.types import Message, MessageParam, ToolParam
+
+from models.runtime import load_runtime
+from server.settings import Settings
+from tests.server.messages.wire import sdk
+from tests.server.stand import running, wait_until
+
+MODEL = "claude-haiku-4-5"
+WEATHER: ToolParam = {
+    "name": "get_weather",
+    "input_schema": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]}},
+        "required": ["city"],
+    },
+}
+ASK: list[MessageParam] = [{"role": "user", "content": "What is the weather in Oslo?"}]
+HELLO: list[MessageParam] = [{"role": "user", "content": "Hello! Wie heißt du?"}]
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with running(partial(load_runtime, None, "auto"), Settings()) as (port, engine):
+        wait_until(lambda: engine.health.state != "loading", 60)
+        yield port
+
+
+@pytest.fixture(scope="module")
+def client(port: int) -> Iterator[anthropic.Anthropic]:
+    with sdk(port) as client:
+        yield client
+
+
+def streamed(client: anthropic.Anthropic, messages: list[MessageParam], **body: object) -> Message:
+    extra = {"temperature": 0, "seed": 7} | body
+    with client.messages.stream(
+        model=MODEL, max_tokens=300, messages=messages, tools=[WEATHER], extra_body=extra
+    ) as stream:
+        return stream.get_final_message()
+
+
+def test_a_tool_is_called_and_its_result_read(client: anthropic.Anthropic) -> None:
+    first = streamed(client, ASK, speculation="always")
+    assert first.stop_reason == "tool_use"
+    (call,) = [block for block in first.content if block.type == "tool_use"]
+    assert (call.name, call.input) == ("get_weather", {"city": "Oslo"})
+    told = {"type": "tool_result", "tool_use_id": call.id, "content": '{"temperature": 7, "sky": "cloudy"}'}
+    spoken: list[Any] = [{"role": "assistant", "content": first.content}, {"role": "user", "content": [told]}]
+    second = streamed(client, [*ASK, *spoken])
+    assert second.stop_reason == "end_turn"
+    answer = "".join(block.text for block in second.content if block.type == "text")
+    assert "7" in answer
+    assert "cloudy" in answer
+    # What was said before is not read again.
+    assert (second.usage.cache_read_input_tokens or 0) > 0
+    counted = client.messages.count_tokens(model=MODEL, messages=[*ASK, *spoken], tools=[WEATHER])
+    assert counted.input_tokens == second.usage.input_tokens + (second.usage.cache_read_input_tokens or 0)
+
+
+@pytest.mark.parametrize("temperature", [0, 0.9])
+@pytest.mark.parametrize("speculation", ["always", "off"])
+def test_the_text_is_that_of_a_chat_completion(
+    client: anthropic.Anthropic, port: int, temperature: float, speculation: str
+) -> None:
+    own = {"temperature": temperature, "seed": 11, "speculation": speculation}
+    message = streamed(client, ASK, **own)
+    function = {"name": WEATHER["name"], "parameters": WEATHER["input_schema"]}
+    chat = httpx2.post(
+        f"http://127.0.0.1:{port}/v1/chat/completions",
+        json=own | {"messages": ASK, "max_tokens": 300, "tools": [{"type": "function", "function": function}]},
+    ).json()["choices"][0]
+    texts = {"thinking": "", "text": ""}
+    for block in message.content:
+        match block.type:
+            case "thinking":
+                texts["thinking"] += block.thinking
+            case "text":
+                texts["text"] += block.text
+    calls = [(block.name, block.input) for block in message.content if block.type == "tool_use"]
+    spoken = chat["message"]
+    assert texts == {"thinking": spoken.get("reasoning_content", ""), "text": spoken["content"] or ""}
+    asked = [call["function"] for call in spoken.get("tool_calls", [])]
+    assert calls == [(call["name"], json.loads(call["arguments"])) for call in asked]
+    reason = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"}[chat["finish_reason"]]
+    assert message.stop_reason == reason
+
+
+@pytest.mark.parametrize("choice", [{"type": "any"}, {"type": "tool", "name": "get_weather"}], ids=["any", "tool"])
+def test_a_forced_tool_is_used_even_where_nothing_asks_for_it(
+    client: anthropic.Anthropic, choice: dict[str, str]
+) -> None:
+    forced = {"tool_choice": choice | {"disable_parallel_tool_use": True}, "thinking": {"type": "disabled"}}
+    message = streamed(client, HELLO, **forced)
+    assert [block.type for block in message.content] == ["tool_use"]
+    (call,) = message.content
+    assert call.type == "tool_use"
+    assert call.name == "get_weather"
+    assert isinstance(call.input["city"], str)
+    assert message.stop_reason == "tool_use"
+
+
+def test_an_answer_of_a_format_is_json_of_its_schema(client: anthropic.Anthropic) -> None:
+    schema: dict[str, object] = {
+        "type": "object",
+        "properties": {"sure": {"type": "boolean"}, "score": {"type": "integer", "minimum": 0, "maximum": 9}},
+        "required": ["sure", "score"],
+        "additionalProperties": False,
+    }
+    message = client.messages.create(
+        model=MODEL,
+        max_tokens=60,
+        messages=HELLO,
+        output_config={"format": {"type": "json_schema", "schema": schema}},
+        thinking={"type": "disabled"},
+    )
+    (text,) = message.content
+    assert text.type == "text"
+    value = json.loads(text.text)
+    assert value.keys() == {"sure", "score"}
+    assert isinstance(value["sure"], bool)
+    assert value["score"] in range(10)
+
+
+def test_thinking_is_turned_on_bounded_hidden_and_turned_off(client: anthropic.Anthropic) -> None:
+    free = streamed(client, ASK, thinking={"type": "adaptive"})
+    thought = free.content[0]
+    assert thought.type == "thinking"
+    bounded = streamed(client, ASK, thinking={"type": "enabled", "budget_tokens": 3})
+    assert bounded.usage.output_tokens_details is not None
+    assert bounded.usage.output_tokens_details.thinking_tokens == 3
+    hidden = streamed(client, ASK, thinking={"type": "adaptive", "display": "omitted"})
+    assert hidden.content[0].to_dict().keys() == {"type", "thinking", "signature"}
+    assert hidden.content[0].to_dict()["thinking"] == ""
+    assert hidden.content[1:][0].type == free.content[1].type
+    off = streamed(client, ASK, thinking={"type": "disabled"})
+    assert "thinking" not in [block.type for block in off.content]
+
+
+def test_thoughts_that_were_hidden_come_back_to_the_model(client: anthropic.Anthropic) -> None:
+    counts = []
+    for display in ("summarized", "omitted"):
+        first = streamed(client, ASK, thinking={"type": "adaptive", "display": display})
+        (call,) = [block for block in first.content if block.type == "tool_use"]
+        told: Any = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call.id, "content": "{}"}]}
+        spoken: Any = {"role": "assistant", "content": first.content}
+        counts.append(client.messages.count_tokens(model=MODEL, messages=[*ASK, spoken, told], tools=[WEATHER]))
+    assert counts[0] == counts[1]
