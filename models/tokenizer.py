@@ -61,6 +61,8 @@ class Tokenizer:
     """Ids that end a turn: those of both configs, the tokenizer and the template; any of them alone is incomplete."""
     vocab_size: int
     """One more than the highest id that has a token; the network's head may be wider."""
+    opening_ids: tuple[int, ...]
+    """What the tokenizer puts before a text that no template writes; templates write it themselves."""
     _encoder: tokenizers.Tokenizer
     _bytes_of: Mapping[int, bytes]
     _template: ChatTemplate
@@ -100,6 +102,7 @@ class Tokenizer:
         return cls(
             eos_ids=frozenset(ends),
             vocab_size=max(vocabulary.values()) + 1,
+            opening_ids=_opening(encoder),
             _encoder=encoder,
             _bytes_of=_byte_table(encoder),
             _template=ChatTemplate.load(folder, config, specials),
@@ -175,6 +178,12 @@ def _special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
 def _turn_ends(specials: Mapping[str, str], vocabulary: Mapping[str, int]) -> set[int]:
     """The tokenizer's own EOS and the template's turn closer, as far as they are single tokens."""
     return {vocabulary[text] for text in (specials.get("eos_token", TURN_CLOSER), TURN_CLOSER) if text in vocabulary}
+
+
+def _opening(encoder: tokenizers.Tokenizer) -> tuple[int, ...]:
+    """What its post-processor adds before a text."""
+    with_it, without = (encoder.encode("a", add_special_tokens=added).ids for added in (True, False))
+    return tuple(with_it[: max(len(with_it) - len(without), 0)]) if with_it[-len(without) :] == without else ()
 
 
 def _byte_table(encoder: tokenizers.Tokenizer) -> dict[int, bytes]:

@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 
 from server.api import catalog, ops
 from server.api.chat import route as chat
+from server.api.completions import route as completions
 from server.api.identity import RequestId
 from server.api.messages import route as messages
 from server.api.refused import refused
@@ -40,6 +41,7 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     for prefix in ("/v1", ""):
         app.include_router(chat.routes(engine, settings), prefix=prefix)
         app.include_router(messages.routes(engine, settings), prefix=prefix)
+        app.include_router(completions.routes(engine, settings), prefix=prefix)
         app.include_router(catalog.routes(engine), prefix=prefix)
     app.include_router(ops.routes(engine, settings))
     app.add_exception_handler(Refusal, _refused)

@@ -34,6 +34,11 @@ class Tokenizer(Protocol):
         """One more than the highest id that has a token."""
         ...
 
+    @property
+    def opening_ids(self) -> tuple[int, ...]:
+        """What a text of its own begins with."""
+        ...
+
     def render(
         self,
         messages: Sequence[Mapping[str, Any]],

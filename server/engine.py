@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Literal
 
 import mlx.core as mx
@@ -143,22 +144,24 @@ class Engine:
             raise QueueFull(waiting=self._settings.queue)
         return model
 
-    def submit(self, requests: Sequence[Request]) -> tuple[Mail, list[Ticket]]:
-        """Queue the requests of one turn, all or none, and say where their news will come.
+    def submit(self, *turns: Sequence[Request]) -> tuple[Mail, list[Ticket]]:
+        """Queue the requests of one turn or several, all or none, and say where their news will come.
 
-        They have one prompt: the first reads it, and the others follow when it has been read.
+        Those of a turn have one prompt: the first reads it, and the others follow when it has been read.
 
         Raises:
             QueueFull, ModelLoading, EngineDead, ServerStopping: as `welcome` does.
         """
+        requests = [request for turn in turns for request in turn]
         self.welcome(len(requests))
         mail = Mail()
         tickets = [Ticket(request, mail, place) for place, request in enumerate(requests)]
         self._live.update(tickets)
-        first, *others = tickets
-        if others:
-            self._followers[first] = others
-        self._line.join(first)
+        waiting = iter(tickets)
+        for first, *others in (list(islice(waiting, len(turn))) for turn in turns):
+            if others:
+                self._followers[first] = others
+            self._line.join(first)
         return mail, tickets
 
     def release(self, ticket: Ticket) -> None:

@@ -69,11 +69,11 @@ class WrongMethod(Refusal):
 class PromptTooLong(Refusal):
     """The rendered prompt leaves no room for an answer. Agents read both numbers out of this very sentence."""
 
-    def __init__(self, *, tokens: int, limit: int) -> None:
+    def __init__(self, *, tokens: int, limit: int, param: str = "messages") -> None:
         super().__init__(
             f"This model's maximum context length is {limit} tokens. However, your messages resulted in {tokens} "
             "tokens. Please reduce the length of the messages.",
-            param="messages",
+            param=param,
         )
         self.tokens = tokens
         self.limit = limit

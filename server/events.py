@@ -89,14 +89,18 @@ class Answer:
     """What `message` is the fold of, in the order in which it was said."""
 
 
-def summed(ends: Sequence[Finished]) -> tuple[Usage, Report]:
-    """What all choices of one turn took together: the prompt they share is counted once, times are the longest."""
+def summed(ends: Sequence[Finished], choices: int | None = None) -> tuple[Usage, Report]:
+    """What all answers took together, times the longest of them.
+
+    Each run of `choices` answers (None: all) shares a prompt, which is counted once.
+    """
     usages, reports = [end.usage for end in ends], [end.report for end in ends]
+    shared = [usages[start : start + (choices or len(ends))] for start in range(0, len(ends), choices or len(ends))]
     usage = Usage(
-        prompt=usages[0].prompt,
+        prompt=sum(own[0].prompt for own in shared),
         completion=sum(usage.completion for usage in usages),
         reasoning=sum(usage.reasoning for usage in usages),
-        cached=min(usage.cached for usage in usages),
+        cached=sum(min(usage.cached for usage in own) for own in shared),
         predicted=sum(usage.predicted for usage in usages),
         unpredicted=sum(usage.unpredicted for usage in usages),
     )

@@ -7,7 +7,7 @@ from typing import Literal
 
 from anyio.to_thread import run_sync
 
-from models.decode.session import Stats
+from models.decode.session import Request, Stats
 from server.attribution import Attribution
 from server.choices import requests
 from server.engine import Engine
@@ -23,10 +23,14 @@ from server.turn import Turn
 from tools.events import merged
 from tools.laguna import Reader, fold
 from tools.stops import Stops
+from tools.verbatim import Verbatim
 
 
 class Generation:
-    """A submitted turn, of one choice or more. Whoever holds it must `close` it, heard or not: that frees its slots."""
+    """Submitted turns, each of one choice or more, numbered in order through all of them.
+
+    Whoever holds it must `close` it, heard or not: that frees its slots.
+    """
 
     def __init__(
         self,
@@ -34,11 +38,11 @@ class Generation:
         mail: Mail,
         tickets: Sequence[Ticket],
         transcripts: Sequence[Transcript],
-        recall: Recall,
+        recalls: Sequence[Recall],
     ) -> None:
-        """Each ticket's ids are written by the transcript at the same place."""
+        """Each ticket's ids are written by the transcript, and kept by the recall, at the same place."""
         self._engine = engine
-        self._recall = recall
+        self._recalls = recalls
         self._mail = mail
         self._tickets = tickets
         self._transcripts = transcripts
@@ -50,7 +54,7 @@ class Generation:
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens of the prompt that its choices share."""
+        """Tokens of the (first) prompt that its choices share."""
         return len(self._tickets[0].request.prompt)
 
     async def told(self) -> AsyncGenerator[tuple[int, Event]]:
@@ -73,10 +77,10 @@ class Generation:
                 open_choices.remove(index)
                 self._engine.release(self._tickets[index])
                 if not transcript.stopped:
-                    self._recall.answered(transcript.ids)
+                    self._recalls[index].answered(transcript.ids)
                 for piece in transcript.finish(end):
                     yield index, piece
-                yield index, _finished(transcript, end, progress.stats, self._recall.parted(progress.stats))
+                yield index, _finished(transcript, end, progress.stats, self._recalls[index].parted(progress.stats))
 
     async def events(self) -> AsyncGenerator[Event]:
         """Everything its one choice says, `Finished` last.
@@ -111,21 +115,28 @@ class Generation:
             self._engine.release(ticket)
 
 
-async def begin(engine: Engine, turn: Turn) -> Generation:
-    """Render, measure and submit a turn; whatever can be refused is refused here, before the first byte goes out.
+async def begin(engine: Engine, turn: Turn, *others: Turn) -> Generation:
+    """Render, measure and submit a turn or several; whatever can be refused is refused before the first byte goes out.
 
     Raises:
-        UnrenderablePrompt, PromptTooLong, BudgetTooLong: the turn cannot be answered.
+        UnrenderablePrompt, PromptTooLong, BudgetTooLong: a turn cannot be answered.
         InvalidValue, UnsupportedParameter: nor with what it asks for.
         QueueFull, ModelLoading, EngineDead, ServerStopping: not now.
     """
-    model = engine.welcome(turn.choices)
-    prompt = await run_sync(partial(rendered, model, turn))
+    turns = (turn, *others)
+    model = engine.welcome(sum(each.choices for each in turns))
+    prompts = [await run_sync(partial(rendered, model, each)) for each in turns]
+    asked = [await _requests(model, *each) for each in zip(turns, prompts, strict=True)]
+    mail, tickets = engine.submit(*asked)
+    own = [each for each in zip(turns, prompts, strict=True) for _ in range(each[0].choices)]
+    transcripts = [_transcript(model, *each) for each in own]
+    return Generation(engine, mail, tickets, transcripts, [Recall(model, *each) for each in own])
+
+
+async def _requests(model: Model, turn: Turn, prompt: Prompt) -> list[Request]:
     budget = _budget(turn, len(prompt.ids), model.context_length)
     grammar = await run_sync(partial(compiled, model, turn, thinking=prompt.thinking)) if turn.forced.held else None
-    mail, tickets = engine.submit(requests(model, turn, prompt, grammar, budget))
-    transcripts = [_transcript(model, turn, prompt) for _ in tickets]
-    return Generation(engine, mail, tickets, transcripts, Recall(model, turn, prompt))
+    return requests(model, turn, prompt, grammar, budget)
 
 
 def _budget(turn: Turn, tokens: int, limit: int) -> int:
@@ -133,7 +144,7 @@ def _budget(turn: Turn, tokens: int, limit: int) -> int:
     if turn.whole_budget and turn.max_tokens is not None and 0 <= room < turn.max_tokens:
         raise BudgetTooLong(tokens=tokens, budget=turn.max_tokens, limit=limit)
     if room < 1:
-        raise PromptTooLong(tokens=tokens, limit=limit)
+        raise PromptTooLong(tokens=tokens, limit=limit, param="messages" if turn.plain is None else "prompt")
     return room if turn.max_tokens is None else min(turn.max_tokens, room)
 
 
@@ -151,7 +162,7 @@ def _transcript(model: Model, turn: Turn, prompt: Prompt) -> Transcript:
     return Transcript(
         model.tokenizer.decoder(),
         Stops(turn.stops),
-        Reader(turn.tools, prompt.thinking),
+        Reader(turn.tools, prompt.thinking) if turn.plain is None else Verbatim(),
         one_call=turn.one_call,
         attribution=None if turn.top_logprobs is None else Attribution(model.tokenizer.bytes_of),
     )

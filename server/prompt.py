@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from models.messages import MessageError, TemplateError
-from server.errors import UnrenderablePrompt
+from server.errors import InvalidValue, UnrenderablePrompt
 from server.marks import turn_starts, worth_keeping
 from server.replay import CLOSER, OPENER, Spoken, spliced, spoken_turns
 from server.served import Model
-from server.turn import Turn
+from server.turn import Plain, Turn
 from tools.laguna import thinking_open
 
 
@@ -40,7 +40,10 @@ def rendered(model: Model, turn: Turn) -> Prompt:
 
     Raises:
         UnrenderablePrompt: the template cannot show these messages.
+        InvalidValue: an id of a plain prompt is no token's.
     """
+    if turn.plain is not None:
+        return Prompt(plain_ids(model, turn.plain), thinking=False)
     text = _text(model, turn)
     starts, turns = turn_starts(text), spoken_turns(text)
     places = [*starts, *(edge for span in turns for edge in span)]
@@ -57,6 +60,23 @@ def rendered(model: Model, turn: Turn) -> Prompt:
         prediction=tuple(model.tokenizer.encode(turn.prediction)) if turn.prediction else (),
         opened=_opened(text, starts, marks),
     )
+
+
+def plain_ids(model: Model, plain: Plain) -> tuple[int, ...]:
+    """The ids of a prompt without a conversation.
+
+    Raises:
+        InvalidValue: one of them is no token's.
+    """
+    if isinstance(plain.prompt, str):
+        ids, opening = model.tokenizer.encode(plain.prompt), model.tokenizer.opening_ids if plain.opened else ()
+        return tuple(ids) if tuple(ids[: len(opening)]) == opening else (*opening, *ids)
+    size = model.tokenizer.vocab_size
+    wrong = next((id_ for id_ in plain.prompt if not 0 <= id_ < size), None)
+    if wrong is not None:
+        told = f"Invalid value for 'prompt': {wrong} is no token id of this model (0 to {size - 1})."
+        raise InvalidValue(told, param="prompt")
+    return plain.prompt
 
 
 def _text(model: Model, turn: Turn) -> str:

@@ -10,6 +10,7 @@ from server.events import CallEnd, Content, FinishReason, Piece, Reasoning
 from tools.events import finish_reason, merged
 from tools.laguna import Reader
 from tools.stops import Stops
+from tools.verbatim import Verbatim
 
 
 class Transcript:
@@ -19,7 +20,7 @@ class Transcript:
         self,
         decoder: TextDecoder,
         stops: Stops,
-        reader: Reader,
+        reader: Reader | Verbatim,
         *,
         one_call: bool = False,
         attribution: Attribution | None = None,

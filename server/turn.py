@@ -51,11 +51,23 @@ class Forced:
 
 
 @dataclass(frozen=True)
+class Plain:
+    """A prompt without a conversation: no template writes it, and nothing but text is read in its answer."""
+
+    prompt: str | tuple[int, ...]
+    """Text, in which a special token may be spelt, or ids."""
+    opened: bool = True
+    """Text has the ids before it that the tokenizer opens every text with, unless it spells them itself."""
+
+
+@dataclass(frozen=True)
 class Turn:
     """What the model is to answer, and within which bounds."""
 
-    messages: tuple[Mapping[str, Any], ...]
+    messages: tuple[Mapping[str, Any], ...] = ()
     """Role, content, tool_calls, tool_call_id and reasoning_content, as a chat template names them."""
+    plain: Plain | None = None
+    """What to go on from instead of messages."""
     tools: tuple[Mapping[str, Any], ...] = ()
     """The tools that may be called in this turn; none when the client wants no call."""
     wishes: Wishes = Wishes()

@@ -55,6 +55,7 @@ class ScriptTokenizer:
 
     eos_ids = frozenset({EOS})
     vocab_size = EOS + 1
+    opening_ids: tuple[int, ...] = ()
 
     def render(
         self,

@@ -4,14 +4,14 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from server.api.chat.logprobs import logprobs
 from server.api.chat.schema import ChatRequest
+from server.api.counts import report, usage
 from server.api.sse import DONE, data
 from server.api.wire import compact
-from server.errors import Refusal, envelope
 from server.events import (
     Answer,
     CallArguments,
@@ -21,8 +21,6 @@ from server.events import (
     Event,
     Finished,
     Reasoning,
-    Report,
-    Usage,
     summed,
 )
 from server.settings import ReasoningField
@@ -178,28 +176,3 @@ class Chunk:
     def _choice(self, index: int, delta: str, scores: str, reason: str, tail: str) -> bytes:
         choice = f'{{"index":{index},"delta":{delta},"logprobs":{scores},"finish_reason":{reason}}}'
         return data(f'{self._head},"choices":[{choice}]{tail}')
-
-
-def usage(usage: Usage) -> dict[str, Any]:
-    """Tokens as OpenAI counts them. Drafts are not in it: they are ours, and not billed."""
-    return {
-        "prompt_tokens": usage.prompt,
-        "completion_tokens": usage.completion,
-        "total_tokens": usage.total,
-        "prompt_tokens_details": {"cached_tokens": usage.cached},
-        "completion_tokens_details": {
-            "reasoning_tokens": usage.reasoning,
-            "accepted_prediction_tokens": usage.predicted,
-            "rejected_prediction_tokens": usage.unpredicted,
-        },
-    }
-
-
-def report(report: Report) -> dict[str, Any]:
-    """What speculation did: the `laguna` object."""
-    return asdict(report)
-
-
-def error(refusal: Refusal) -> bytes:
-    """What ends a stream that failed after its first byte; no finish reason and no `[DONE]` follow."""
-    return data(compact(envelope(refusal)))

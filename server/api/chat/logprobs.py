@@ -3,10 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+from server.api.counts import LOWEST
 from server.events import Token
-
-LOWEST = -9999.0
-"""What OpenAI says of a token that could not come; JSON has no infinity."""
 
 
 def logprobs(tokens: Iterable[Token]) -> dict[str, Any]:

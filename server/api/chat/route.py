@@ -3,7 +3,7 @@
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request, Response
 
-from server.api import parameters
+from server.api import counts, parameters
 from server.api.catalog import known
 from server.api.chat import encode, schema
 from server.api.listening import while_heard
@@ -30,7 +30,7 @@ def routes(engine: Engine, settings: Settings) -> APIRouter:
         envelope = encode.Envelope.fresh(model.id, settings.reasoning_field, asked)
         if asked.stream:
             frames = encode.frames(generation.told(), envelope)
-            return EventStream(guarded(frames, encode.error), generation, settings, headers=ignored)
+            return EventStream(guarded(frames, counts.error), generation, settings, headers=ignored)
         answers = await while_heard(request, generation)
         return Json(encode.body(answers, envelope), headers=ignored)
 

@@ -1,58 +1,25 @@
 """What may come in: which fields are honoured, which may only hold their default, and what a turn is made of."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
-from models.decode.request import MOST_LOGPROBS, REPETITION_RANGE
+from models.decode.request import MOST_LOGPROBS
 from server.api.chat.forcing import AnyChoice, ResponseFormat, forced
 from server.api.chat.history import Message, Part, Text, conversation, text_of
 from server.api.chat.parameters import PARAMETERS
+from server.api.drawing import Drawing
 from server.api.wire import Array, Wire, checked, parsed
 from server.errors import InvalidValue, ParameterConflict
-from server.turn import Turn, Wishes
+from server.turn import Turn
 
 RESERVED_KWARGS = frozenset({"self", "messages", "tools", "add_generation_prompt"})
 """Template arguments that the server sets itself."""
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-
-
-def _one_is_many(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
-LONGEST_STOP = 1024
-"""Characters in a stop string: each costs memory for as long as the answer is written."""
-
-Stop = Annotated[str, Field(min_length=1, max_length=LONGEST_STOP)]
-Stops = Annotated[Array[Stop], Field(max_length=4), BeforeValidator(_one_is_many)]
-
-
-_TOKEN_ID = re.compile(r"0|[1-9][0-9]{0,8}")
-
-
-def _by_token_id(bias: dict[str, float]) -> dict[str, float]:
-    for name in bias:
-        if not _TOKEN_ID.fullmatch(name):
-            raise PydanticCustomError("bias_key", "expected token ids as keys, each a string of digits")
-    return bias
-
-
-Bias = Annotated[float, Field(ge=-100, le=100)]
-Penalty = Annotated[float, Field(ge=-2, le=2)]
-LOWEST_REPETITION, HIGHEST_REPETITION = REPETITION_RANGE
-MOST_CHOICES = 8
-
-
-class StreamOptions(Wire):
-    """What else a stream should tell."""
-
-    include_usage: bool | None = None
 
 
 class Function(Wire):
@@ -99,33 +66,18 @@ class Prediction(Wire):
         return content
 
 
-class ChatRequest(Wire):
+class ChatRequest(Drawing):
     """The honoured fields of a chat completion; null and absent are the same everywhere."""
 
     model: str | None = None
     messages: Array[Message] = Field(min_length=1)
     max_tokens: int | None = Field(None, ge=1)
     max_completion_tokens: int | None = Field(None, ge=1)
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, ge=0, le=1)
-    top_k: int | None = Field(None, ge=-1, le=2**31)
-    """0 and -1 are off."""
-    min_p: float | None = Field(None, ge=0, le=1)
-    seed: int | None = Field(None, ge=-(2**63), lt=2**63)
-    stop: Stops | None = None
-    n: int | None = Field(None, ge=1, le=MOST_CHOICES)
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=MOST_LOGPROBS)
-    logit_bias: Annotated[dict[str, Bias], AfterValidator(_by_token_id)] | None = None
-    presence_penalty: Penalty | None = None
-    frequency_penalty: Penalty | None = None
-    repetition_penalty: float | None = Field(None, ge=LOWEST_REPETITION, le=HIGHEST_REPETITION)
-    min_tokens: int | None = Field(None, ge=0)
     thinking_token_budget: int | None = Field(None, ge=0)
     """vLLM's name. Thinking that the prompt opens ends after so many tokens."""
     prediction: Prediction | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
     tools: Array[Tool] | None = None
     tool_choice: AnyChoice | None = None
     parallel_tool_calls: bool | None = None
@@ -133,13 +85,6 @@ class ChatRequest(Wire):
     service_tier: Literal["auto", "default", "flex", "scale", "priority"] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     reasoning_effort: Effort | None = None
-    speculation: Literal["auto", "always", "off"] | None = None
-    """Ours: how eagerly to draft. The text is the same whatever it says."""
-
-    @property
-    def include_usage(self) -> bool:
-        """Whether the stream ends with a usage chunk."""
-        return bool(self.stream_options and self.stream_options.include_usage)
 
     def checked_together(self) -> Self:
         """The request, if no two fields of it are at odds.
@@ -150,10 +95,7 @@ class ChatRequest(Wire):
         budget = self.max_tokens or self.max_completion_tokens
         if self.max_tokens is not None and self.max_completion_tokens is not None:
             raise ParameterConflict("Set 'max_tokens' or 'max_completion_tokens', not both.", param="max_tokens")
-        if budget is not None and (self.min_tokens or 0) > budget:
-            raise InvalidValue(f"'min_tokens' must be at most the {budget} of 'max_tokens'.", param="min_tokens")
-        if self.stream_options is not None and not self.stream:
-            raise InvalidValue("'stream_options' is only allowed with 'stream': true.", param="stream_options")
+        self.check_bounds(budget)
         if self.top_logprobs is not None and not self.logprobs:
             raise InvalidValue("'top_logprobs' is only allowed with 'logprobs': true.", param="top_logprobs")
         return self
@@ -207,17 +149,7 @@ def turn(asked: ChatRequest) -> Turn:
     return Turn(
         messages=conversation(asked.messages),
         tools=() if choice is not None and choice.type == "none" else tuple(tool.plain() for tool in tools),
-        wishes=Wishes(
-            temperature=asked.temperature,
-            top_k=None if asked.top_k is None else max(asked.top_k, 0),
-            top_p=asked.top_p,
-            min_p=asked.min_p,
-            seed=asked.seed,
-            logit_bias={int(name): value for name, value in (asked.logit_bias or {}).items() if value},
-            presence_penalty=asked.presence_penalty or 0.0,
-            frequency_penalty=asked.frequency_penalty or 0.0,
-            repetition_penalty=asked.repetition_penalty or 1.0,
-        ),
+        wishes=asked.wishes,
         stops=tuple(asked.stop or ()),
         max_tokens=asked.max_tokens or asked.max_completion_tokens,
         min_tokens=asked.min_tokens or 0,

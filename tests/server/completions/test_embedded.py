@@ -1,0 +1,78 @@
+"""Completions of the embedded pair: really loaded, really drafting."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import openai
+import pytest
+
+from models.checkpoint import EMBEDDED, find_checkpoint
+from models.runtime import load_runtime
+from models.tokenizer import Tokenizer
+from server.settings import Settings
+from tests.server.stand import running, wait_until
+
+PROMPT = "〈|EOS|〉<system>You are Laguna, a tiny assistant.</system>\n<user>Hello there!</user>\n<assistant></think>"
+
+
+@pytest.fixture(scope="module")
+def sdk() -> Iterator[openai.OpenAI]:
+    with (
+        running(partial(load_runtime, None, "auto"), Settings(prefix_cache_gib=0.05)) as (port, engine),
+        openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0, timeout=60) as client,
+    ):
+        wait_until(lambda: engine.health.state != "loading", 60)
+        yield client
+
+
+def test_a_rendered_prompt_goes_on_as_the_chat_does_whatever_drafts_and_however_it_is_sent(sdk: openai.OpenAI) -> None:
+    chat = sdk.chat.completions.create(
+        model="laguna-tiny",
+        messages=[{"role": "user", "content": "Hello there!"}],
+        temperature=0,
+        reasoning_effort="none",
+        max_tokens=40,
+    )
+    asked: Any = {"model": "laguna-tiny", "temperature": 0, "max_tokens": 40}
+    ids = Tokenizer.load(find_checkpoint(EMBEDDED)).encode(PROMPT)
+    for prompt in (PROMPT, ids):
+        for speculation in ("always", "off"):
+            told = sdk.completions.create(prompt=prompt, extra_body={"speculation": speculation}, **asked)
+            assert told.choices[0].text == chat.choices[0].message.content
+            assert told.usage is not None
+            assert chat.usage is not None
+            assert told.usage.prompt_tokens == chat.usage.prompt_tokens
+
+
+def test_the_stream_of_several_prompts_adds_up_to_the_answer(sdk: openai.OpenAI) -> None:
+    asked: Any = {
+        "model": "laguna-tiny",
+        "prompt": ["The weather in", "naïve ☕ and"],
+        "n": 2,
+        "seed": 5,
+        "temperature": 1.2,
+        "max_tokens": 24,
+        "logprobs": 3,
+        "stop": ["zz", "\n\n"],
+        "presence_penalty": 0.5,
+    }
+    whole = sdk.completions.create(**asked)
+    joined: list[dict[str, list[Any]]] = [{"text": [], "tokens": [], "text_offset": [], "reason": []} for _ in range(4)]
+    for chunk in sdk.completions.create(stream=True, **asked):
+        choice = chunk.choices[0]
+        own = joined[choice.index]
+        own["text"].append(choice.text)
+        own["reason"].append(choice.finish_reason)
+        if choice.logprobs is not None:
+            own["tokens"] += choice.logprobs.tokens or []
+            own["text_offset"] += choice.logprobs.text_offset or []
+    for choice, own in zip(whole.choices, joined, strict=True):
+        assert "".join(own["text"]) == choice.text
+        assert own["reason"] == [None] * (len(own["reason"]) - 1) + [choice.finish_reason]
+        assert choice.logprobs is not None
+        assert own["tokens"] == choice.logprobs.tokens
+        assert own["text_offset"] == choice.logprobs.text_offset
+        assert "".join(choice.logprobs.tokens or []) == choice.text
+    again = sdk.completions.create(**asked | {"prompt": ["naïve ☕ and"], "n": 1}, extra_body={"speculation": "off"})
+    assert again.choices[0].text == whole.choices[2].text
