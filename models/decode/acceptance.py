@@ -28,37 +28,21 @@ class Subject(NamedTuple):
     """The source has foretold a run of ids by now; a speculator is never asked for that."""
 
 
-class Depth(NamedTuple):
-    """How often the draft at one depth agrees, given that all before it in its block did."""
-
-    rate: float = PRIOR
-    """Of late."""
-    seen: float = 0.0
-    """How many blocks that rests on."""
-    usual: float = PRIOR
-    """In the long run."""
-    tried: float = 0.0
-
-    def after(self, agreed: bool) -> "Depth":
-        """With one more draft judged."""
-        rate = self.rate + (agreed - self.rate) * max(RECENT, 1 / (self.seen + 2))
-        usual = self.usual + (agreed - self.usual) * max(LASTING, 1 / (self.tried + 2))
-        return Depth(rate, self.seen + 1, usual, self.tried + 1)
-
-    def towards(self, rate: float, share: float) -> "Depth":
-        """Not judged for a while: believed less, and moved towards what is likelier by now."""
-        return self._replace(rate=self.rate + (rate - self.rate) * share, seen=self.seen * (1 - share))
-
-
 @dataclass(frozen=True)
 class Acceptance:
-    """An estimate for every depth.
+    """By depth: how often a draft agrees, given that all before it in its block did.
 
     Recent blocks weigh most, and alone when they say something else than the ones before: a drafter that was bad at
     thinking may be good at the code that follows.
     """
 
-    depths: tuple[Depth, ...] = ()
+    rates: tuple[float, ...] = ()
+    """Of late."""
+    seen: tuple[float, ...] = ()
+    """How many blocks each of them rests on."""
+    usual: tuple[float, ...] = ()
+    """In the long run."""
+    tried: tuple[float, ...] = ()
     surprise: float = 0.0
     """By how much more drafts agreed of late than was expected, and the variance of that."""
     variance: float = 0.0
@@ -66,12 +50,8 @@ class Acceptance:
     @classmethod
     def of(cls, rates: Iterable[float], seen: float = 0.0) -> "Acceptance":
         """Known rates, worth so many blocks."""
-        return cls(tuple(Depth(rate, seen, rate, seen) for rate in rates))
-
-    @property
-    def rates(self) -> tuple[float, ...]:
-        """The estimates for the depths seen."""
-        return tuple(depth.rate for depth in self.depths)
+        known = tuple(rates)
+        return cls(known, (seen,) * len(known), known, (seen,) * len(known))
 
     def expected(self, rows: int) -> float:
         """Tokens that a block of up to 64 rows is expected to commit, the target's own included."""
@@ -80,35 +60,46 @@ class Acceptance:
     @cached_property
     def _expected(self) -> tuple[float, ...]:
         # Unseen depths are like the deepest seen.
-        deeper = repeat(self.rates[-1] if self.depths else PRIOR, DEEPEST - 1 - len(self.depths))
+        deeper = repeat(self.rates[-1] if self.rates else PRIOR, DEEPEST - 1 - len(self.rates))
         return tuple(accumulate(accumulate(chain(self.rates, deeper), operator.mul, initial=1.0)))
 
     def after(self, drafted: int, agreed: int) -> "Acceptance":
         """The estimate after a block of `drafted` drafts of which the first `agreed` agreed."""
-        depths, tested = list(self.depths), min(agreed + 1, drafted)
-        while len(depths) < tested:
-            depths.append(Depth() if not depths else depths[-1]._replace(seen=0.0, tried=0.0))
-        judged = depths[:tested]
-        surprise = self.surprise * FADING + agreed - sum(depth.rate for depth in judged)
-        variance = self.variance * FADING + sum(depth.rate * (1 - depth.rate) for depth in judged)
+        rates, seen, usual, tried = list(self.rates), list(self.seen), list(self.usual), list(self.tried)
+        tested = min(agreed + 1, drafted)
+        missing = tested - len(rates)
+        if missing > 0:
+            rates += [rates[-1] if rates else PRIOR] * missing
+            usual += [usual[-1] if usual else PRIOR] * missing
+            seen += [0.0] * missing
+            tried += [0.0] * missing
+        judged = rates[:tested]
+        surprise = self.surprise * FADING + agreed - sum(judged)
+        variance = self.variance * FADING + sum([rate * (1 - rate) for rate in judged])
         if surprise**2 > ALARM**2 * (variance + 0.5):
-            surprise, variance = 0.0, 0.0
-            depths = [depth._replace(seen=min(depth.seen, 1.0)) for depth in depths]
-        for place in range(tested):
-            depths[place] = depths[place].after(place < agreed)
-        for place in range(max(drafted, 1), len(depths)):
+            surprise, variance, seen = 0.0, 0.0, [min(count, 1.0) for count in seen]
+        for depth in range(tested):
+            came = depth < agreed
+            rates[depth] += (came - rates[depth]) * max(RECENT, 1 / (seen[depth] + 2))
+            usual[depth] += (came - usual[depth]) * max(LASTING, 1 / (tried[depth] + 2))
+            seen[depth] += 1
+            tried[depth] += 1
+        for depth in range(max(drafted, 1), len(rates)):
             # What is not tried any more is believed less and less, or one unlucky run would rule it out for good.
-            depths[place] = depths[place].towards(depths[place - 1].rate, STALE)
-        return Acceptance(tuple(depths), surprise, variance)
+            rates[depth] += (rates[depth - 1] - rates[depth]) * STALE
+            seen[depth] *= 1 - STALE
+        return Acceptance(tuple(rates), tuple(seen), tuple(usual), tuple(tried), surprise, variance)
 
     def idle(self) -> "Acceptance":
         """The estimate after a round in which nothing was drafted: what was last seen may have passed."""
-        return replace(self, depths=tuple(depth.towards(depth.usual, IDLE) for depth in self.depths))
+        rates = tuple([rate + (usual - rate) * IDLE for rate, usual in zip(self.rates, self.usual, strict=True)])
+        return replace(self, rates=rates, seen=tuple([count * (1 - IDLE) for count in self.seen]))
 
     def handed_on(self, worth: float = 4) -> "Acceptance":
         """The estimate as a start for something else: the same, but quicker to change."""
-        depths = [d._replace(seen=min(d.seen, worth), tried=min(d.tried, 4 * worth)) for d in self.depths]
-        return Acceptance(tuple(depths))
+        seen = tuple(min(count, worth) for count in self.seen)
+        tried = tuple(min(count, 4 * worth) for count in self.tried)
+        return Acceptance(self.rates, seen, self.usual, tried)
 
 
 @dataclass(frozen=True)

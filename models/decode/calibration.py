@@ -30,7 +30,7 @@ def saved(table: Table) -> dict[str, Any]:
         for rows, seconds in sorted(points.items())
     ]
     acceptance = [
-        {**subject._asdict(), "rates": [round(depth.usual, 4) for depth in found.depths]}
+        {**subject._asdict(), "rates": [round(rate, 4) for rate in found.usual]}
         for subject, found in sorted(table.record.known.items())
     ]
     return {"costs": costs, "acceptance": acceptance}

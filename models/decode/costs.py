@@ -60,16 +60,20 @@ class Costs:
         return curve
 
 
-@dataclass(frozen=True)
 class Prices:
     """What rounds cost in one bucket: plain rounds are known exactly or not at all, others along lines."""
 
-    plain: Points
-    given: Points
-    drafted: Points
+    def __init__(self, plain: Points, given: Points, drafted: Points) -> None:
+        self.plain, self.given, self.drafted = plain, given, drafted
+        self._asked: dict[tuple[Kind, int], float | None] = {}
 
     def seconds(self, kind: Kind, rows: int) -> float | None:
         """The estimate, None when nothing comparable was measured."""
+        if (kind, rows) not in self._asked:
+            self._asked[kind, rows] = self._seconds(kind, rows)
+        return self._asked[kind, rows]
+
+    def _seconds(self, kind: Kind, rows: int) -> float | None:
         if kind == "plain":
             return self.plain.get(rows)
         points = self.drafted if kind == "drafted" else self.given

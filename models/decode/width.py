@@ -59,11 +59,14 @@ class Choice(NamedTuple):
     rows: int = 1
     offer: Offer | None = None
     """Who drafts; None in a plain round."""
+    expected: float = 1.0
+    """Tokens that it is expected to commit."""
 
-    @property
-    def expected(self) -> float:
-        """Tokens that it is expected to commit."""
-        return 1.0 if self.offer is None else self.offer.acceptance.expected(self.rows)
+    @classmethod
+    def of(cls, offer: Offer, rows: int) -> "Choice":
+        """The widest block of at most so many rows."""
+        own = min(rows, offer.most)
+        return cls(own, offer, offer.acceptance.expected(own))
 
 
 PLAIN = Choice()
@@ -176,8 +179,8 @@ def _plans(widths: tuple[int, ...], wishes: Sequence[Wish]) -> dict[Arm, tuple[C
 
 def _best(offers: Sequence[Offer], rows: int, kind: Kind) -> Choice:
     """The most promising block of at most so many rows; for a `given` round, without the speculator."""
-    options = [Choice(min(rows, offer.most), offer) for offer in offers if kind == "drafted" or not offer.drawn]
-    return max(options, key=lambda choice: choice.expected, default=PLAIN)
+    options = [Choice.of(offer, rows) for offer in offers if kind == "drafted" or not offer.drawn]
+    return max(options, key=_expected, default=PLAIN)
 
 
 def _widest(wish: Wish) -> Choice:
@@ -224,13 +227,17 @@ def _improved(
     for place, wish in enumerate(wishes):
         if wish.fixed is None and wish.offers:
             others = _Sum.of(now[:place] + now[place + 1 :])
-            blocks = [Choice(rows, offer) for offer in wish.offers for rows in _fitting(widths, offer)]
+            blocks = [Choice.of(offer, rows) for offer in wish.offers for rows in _fitting(widths, offer)]
             now[place] = max([now[place], PLAIN, *blocks], key=lambda block: others.rate_with(block, prices))
     return tuple(now)
 
 
 def _fitting(widths: tuple[int, ...], offer: Offer) -> Iterable[int]:
     return dict.fromkeys(min(rows, offer.most) for rows in widths[1:])
+
+
+def _expected(choice: Choice) -> float:
+    return choice.expected
 
 
 class _Sum(NamedTuple):
@@ -246,7 +253,8 @@ class _Sum(NamedTuple):
 
     def rate_with(self, block: Choice, prices: Prices) -> float:
         """Expected tokens a second with this block, too."""
-        kind = max(self.kind, kind_of([block]), key=KINDS.index)
+        own = "plain" if block.offer is None else "drafted" if block.offer.drawn else "given"
+        kind = max(self.kind, own, key=KINDS.index)
         seconds = prices.seconds(kind, self.rows + block.rows)
         return 0.0 if seconds is None else (self.expected + block.expected) / seconds
 

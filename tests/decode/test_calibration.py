@@ -27,8 +27,8 @@ def test_costs_and_acceptance_come_back_from_json() -> None:
     assert {kind for kind, _ in table.costs.usual} == {"plain", "drafted"}
     assert {place for _, place in table.costs.usual} == {0, 1}
     assert again.costs.usual == table.costs.usual
-    (own, other) = (found.record.of(SPECULATOR).depths for found in (table, again))
-    assert [depth.rate for depth in other] == pytest.approx([depth.usual for depth in own], abs=1e-4)
+    own, other = (found.record.of(SPECULATOR) for found in (table, again))
+    assert other.rates == pytest.approx(own.usual, abs=1e-4)
     assert saved(again) == saved(table)
 
 
