@@ -107,7 +107,9 @@ def test_the_others_wait_until_the_first_has_read_the_prompt() -> None:
         assert first.marks[-1] == len(first.prompt) - 1
         served.pair.gate.clear()
         with served.http.stream("POST", "/v1/chat/completions", json=asked(n=4, stream=True)) as response:
-            next(response.iter_text())
+            # An iterator that nobody keeps would close the connection.
+            heard = response.iter_text()
+            next(heard)
             served.wait_until(lambda: served.pair.sessions == 1)
         served.wait_until(lambda: served.engine.health.running == served.engine.health.waiting == 0)
         served.pair.gate.set()
