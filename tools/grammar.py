@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tools.argument_rules import ANY_TEXT, literal, value_rules
+from tools.argument_rules import ANY_TEXT, any_text_rules, literal, value_rules
 from tools.json_rules import SchemaError, UnsupportedKeyword, json_rule, usable
 from tools.patterns import slashed
 from tools.schema import Tool, declared
@@ -73,7 +73,7 @@ def grammar(*, thinking: bool, answer: JsonAnswer | None = None, calls: Calls | 
     opened = f"thought {_NL} turn" if thinking else "turn"
     head = ["%llguidance {}", f"start: {opened}", f"turn: {turn}", f"anything: {slashed(ANY_TEXT)}"]
     head += [f"thought: anything {Sign.THINK_END}"] if thinking else []
-    text = "\n".join([*head, *rules]) + "\n"
+    text = "\n".join([*head, *any_text_rules(), *rules]) + "\n"
     if len(text) > _LONGEST:
         raise SchemaError("the schemas of this request are too large together")
     return text

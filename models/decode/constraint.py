@@ -13,6 +13,9 @@ import numpy as np
 from llguidance import LLExecutor, LLMatcher, LLParserLimits, LLTokenizer
 from llguidance.numpy import fill_next_token_bitmask_par, fill_next_token_bitmask_par_with_draft_tokens
 
+_BARE = r'[^"\\\x00-\x1F\x7F<]'
+_SLICES = (r"[\x20\x0A\x0D\x09]+", _BARE + "{1,10}", _BARE + "{1,30}", _BARE + "+", "[^<]+")
+"""Kinds of tokens that masks take or leave together: llguidance's own, without the `<` that may end an argument."""
 _QUOTED = re.compile(r"\s*\d+ \|")
 
 
@@ -96,7 +99,9 @@ class Grammars:
             GrammarError: llguidance cannot read the tokenizer.
         """
         try:
-            self._vocabulary = LLTokenizer(tokenizer_json, n_vocab=vocab_size, eos_token=sorted(eos_ids))
+            self._vocabulary = LLTokenizer(
+                tokenizer_json, n_vocab=vocab_size, eos_token=sorted(eos_ids), slices=list(_SLICES)
+            )
         except ValueError as error:
             raise GrammarError(f"the tokenizer cannot be used for grammars: {error}") from error
         self._limits = LLParserLimits(verbose_errors=False)
