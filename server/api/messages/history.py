@@ -1,6 +1,7 @@
 """The messages of a request as blocks, and whether they make a conversation."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, field_validator
@@ -82,9 +83,17 @@ class Message(Wire):
 
 
 def system_text(system: Sequence[Shown] | None) -> str | None:
-    """The system prompt, without what Claude Code changes in it from request to request; None where there is none."""
+    """The system prompt, without what Claude Code changes in it from request to request; None where there is none.
+
+    Its blocks are prompts of their own: where no white space parts two of them, a line break does.
+    """
     kept = [block.text for block in system or () if not block.text.startswith(BILLING)]
-    return "".join(kept) if kept else None
+    return reduce(_parted, kept) if kept else None
+
+
+def _parted(before: str, after: str) -> str:
+    glued = before and after and not before[-1].isspace() and not after[0].isspace()
+    return f"{before}\n{after}" if glued else before + after
 
 
 def conversation(system: Sequence[Shown] | None, messages: Sequence[Message]) -> tuple[dict[str, Any], ...]:

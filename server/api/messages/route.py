@@ -27,7 +27,9 @@ def routes(engine: Engine, settings: Settings) -> APIRouter:
         told = await run_sync(schema.understood, body)
         ignored = parameters.told(told.ignored)
         generation = await begin(engine, told.turn)
-        envelope = encode.Envelope.fresh(engine.model.id, generation.prompt_tokens, omits_thinking=told.omits_thinking)
+        # Claude Code sends no thinking back that another model than the one it asked for seems to have thought.
+        model = told.model or engine.model.id
+        envelope = encode.Envelope.fresh(model, generation.prompt_tokens, omits_thinking=told.omits_thinking)
         if told.stream:
             on_error = partial(refusal.event, request_id=request_id(request))
             frames = guarded(encode.frames(generation.events(), envelope), on_error)

@@ -31,7 +31,7 @@ class Thinking(Wire):
 class CountRequest(Wire):
     """The honoured fields of a count; null and absent are the same everywhere."""
 
-    model: str | None = None
+    model: str | None = Field(None, max_length=256)
     """Any name means the served model: clients ask for several models of Anthropic's by themselves."""
     messages: Array[Message] = Field(min_length=1)
     system: Texts = None
@@ -63,6 +63,8 @@ class Understood:
     turn: Turn
     ignored: tuple[str, ...]
     """What of it nobody here knows: fields, and tools that are not the client's own."""
+    model: str | None = None
+    """The name that the request uses for the model."""
     stream: bool = False
     omits_thinking: bool = False
     """Thinking is not shown, and goes along in its signature."""
@@ -89,6 +91,7 @@ def understood(body: bytes) -> Understood:
             speculation=asked.speculation,
         ),
         ignored=ignored,
+        model=asked.model,
         stream=bool(asked.stream),
         omits_thinking=asked.thinking is not None and asked.thinking.display == "omitted",
     )

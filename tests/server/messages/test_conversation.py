@@ -89,6 +89,10 @@ def test_the_model_is_shown_all_of_it_in_order(messages: list[object], shown: st
 def test_the_system_prompt_comes_first_as_a_string_or_in_blocks() -> None:
     assert prompt(A, system="be brief") == "<system>be brief\n<user>a"
     assert prompt(A, system=[text("be "), text("brief", cache_control={})]) == "<system>be brief\n<user>a"
+    assert prompt(A, system=[text("You are."), text("Be brief."), text("\n\nx")]) == (
+        "<system>You are.\nBe brief.\n\nx\n<user>a"
+    )
+    assert prompt(A, system=[text(""), text("s"), text("")]) == "<system>s\n<user>a"
     assert prompt(A, system=[]) == prompt(A, system=None) == "<user>a"
     assert prompt(A, system="") == "<system>\n<user>a"
 

@@ -75,6 +75,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"messages": [ASK, assistant(USE), user(RESULT, RESULT)]}, "'messages[2].content[1]'"),
     ({"messages": [ASK, assistant(USE), user(RESULT), assistant(text("x")), user(RESULT)]}, "unexpected `tool_use_id`"),
     ({"messages": [ASK, assistant(text("Once"))]}, "prefill"),
+    ({"model": 5}, "model"),
+    ({"model": "x" * 257}, "model"),
     ({"system": 5}, "system"),
     ({"system": [{"type": "image"}]}, "system[0].type"),
     ({"temperature": -1}, "temperature"),
@@ -154,14 +156,19 @@ def test_what_has_no_effect_is_taken_and_what_nobody_knows_is_named(served: Stan
     assert "web_search" not in served.pair.prompts[-1]
 
 
-def test_any_model_name_query_and_version_will_do(served: Stand) -> None:
-    for model in ("claude-haiku-4-5-20251001", "laguna", None, "x" * 300):
+def test_any_model_name_query_and_version_will_do_and_the_answer_says_the_name_again(served: Stand) -> None:
+    for model, named in (
+        ("claude-haiku-4-5-20251001", "claude-haiku-4-5-20251001"),
+        ("poolside/Laguna-Script", "poolside/Laguna-Script"),
+        ("", "poolside/Laguna-Script"),
+        (None, "poolside/Laguna-Script"),
+    ):
         response = served.http.post(
             "/messages?beta=true",
             json=asked(model=model),
             headers={"anthropic-version": "2023-06-01", "anthropic-beta": "a,b", "x-api-key": "k"},
         )
-        assert response.json()["model"] == "poolside/Laguna-Script"
+        assert response.json()["model"] == named
 
 
 def test_both_sentences_about_room_are_those_that_claude_code_reads(served: Stand) -> None:
