@@ -1,0 +1,69 @@
+"""Hundreds of requests of every kind leave memory where it was."""
+
+import random
+from collections.abc import Generator
+
+import mlx.core as mx
+import pytest
+
+from models.checkpoint import load_speculator, load_target
+from models.decode.batch import Batch
+from models.decode.prefix import PrefixStore
+from models.decode.session import Request, Sampling
+from tests.decode.test_resuming import Pair, active_memory
+from tests.models.tiny_checkpoint import write_pair
+
+BUDGET = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def exact_buffers() -> Generator[None]:
+    """No buffer is a larger one that was used before."""
+    mx.clear_cache()
+    limit = mx.set_cache_limit(0)
+    yield
+    mx.set_cache_limit(limit)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    target_path, speculator_path = write_pair(tmp_path_factory.mktemp("pair"))
+    target = load_target(target_path)
+    return Pair(target, load_speculator(speculator_path, target))
+
+
+def any_request(dice: random.Random) -> Request:
+    """Of a few systems, conversations and ways to draw."""
+    prompt = [dice.randrange(3)] * dice.choice([2, 20, 40]) + dice.choices(range(3, 90), k=dice.choice([1, 5, 30]))
+    marks = tuple(sorted({mark for mark in (20, 40) if mark < len(prompt)}))
+    sampling = dice.choice([Sampling(), Sampling(temperature=1.0, seed=dice.randrange(9)), Sampling(1.0, top_k=5)])
+    speculation = dice.choice(["always", "auto", "off"])
+    return Request(tuple(prompt), sampling, dice.randint(1, 6), frozenset({2, 24}), speculation, marks=marks)
+
+
+def serve(batch: Batch, dice: random.Random, count: int) -> None:
+    """Up to six at once, joining and leaving at any round; one in six is cancelled on its way."""
+    while count or batch.sessions:
+        while count and len(batch.sessions) < 6:
+            batch.add(any_request(dice))
+            count -= 1
+        batch.step()
+        if batch.sessions and dice.random() < 0.06:
+            batch.cancel(dice.choice(list(batch.sessions)))
+
+
+def test_five_hundred_mixed_requests_leave_memory_where_it_was(pair: Pair) -> None:
+    dice, store = random.Random(1), PrefixStore(BUDGET, rung=16)
+    batch = Batch(pair.target, pair.speculator, prefix=store, prefill_chunk=16)
+    before = active_memory()
+    serve(batch, dice, 60)
+    store.clear()
+    early = active_memory()
+    assert early < before * 1.02
+    for _ in range(4):
+        serve(batch, dice, 110)
+        store.check()
+        assert store.nbytes > BUDGET // 2, "the budget is at work"
+        assert active_memory() - early < 1.1 * store.nbytes + 0.02 * early
+    store.clear()
+    assert active_memory() < early * 1.02
