@@ -74,9 +74,13 @@ class Runtime:
     """What is doubtful about the pair, each a whole sentence that says what to do; logged as it was loaded."""
 
     @property
-    def spare(self) -> int:
-        """Bytes beside the weights."""
-        return max(0, self.memory.size - self.footprint.weights)
+    def left(self) -> int:
+        """Bytes for conversations and what is kept of them: neither the weights' nor those of a pass."""
+        return max(0, self.memory.size - self.footprint.weights - self.footprint.workspace)
+
+    def session_bytes(self, tokens: int) -> int:
+        """The most that the caches of one conversation of so many tokens take."""
+        return self.footprint.session(tokens)
 
     def batch(self, *, prefill_chunk: int = 512, prefix: PrefixStore | None = None) -> Batch:
         """An empty batch over these networks, which resumes from what is kept in `prefix` and leaves more there."""
@@ -90,9 +94,8 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
 
     Args:
         model: a folder, a hub id, or None for the pair that comes with the project.
-        speculator: a folder or hub id; "none" for plain decoding; "auto" for the one in the checkpoint's folder
-            `speculator`, else in a folder beside it of the partner's name, else the one published for it, in the
-            target's precision; plain decoding where there is none to be had.
+        speculator: a folder or hub id; "none"; "auto" for the one in the checkpoint's folder `speculator`, else in a
+            folder beside it of the partner's name, else the one published for it in the target's precision, if any.
         loading: how, where there is a choice.
 
     Raises:
@@ -106,6 +109,7 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
     target, limit = _prepared(name, folder, tokenizer, loading), memory_limit(loading.memory_limit)
     fits = partial(_fits, _model_id(name, folder), limit, _smaller(folder, loading), target)
     drafter, choice, need = _drafter(choice, target, tokenizer, loading, fits)
+    learned = _calibration(loading.calibration, _model_id(name, folder), choice.name)
     read_weights(folder, target, loading.report)
     grammars, ungrammatical = _grammars(folder, target.vocab_size, tokenizer)
     return Runtime(
@@ -117,7 +121,7 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
         tokenizer=tokenizer,
         grammars=grammars,
         context_length=target.config.max_position_embeddings,
-        calibration=_calibration(loading.calibration, _model_id(name, folder), choice.name),
+        calibration=learned,
         fingerprint=_fingerprint(folder, choice, loading),
         footprint=need,
         memory=limit,

@@ -171,8 +171,12 @@ class Pair(Protocol):
         ...
 
     @property
-    def spare(self) -> int:
-        """Bytes of memory beside the weights."""
+    def left(self) -> int:
+        """Bytes of memory for conversations and what is kept of them."""
+        ...
+
+    def session_bytes(self, tokens: int) -> int:
+        """The most that the caches of one conversation of so many tokens take."""
         ...
 
     def batch(self, *, prefill_chunk: int, prefix: PrefixStore | None = None) -> Batch:

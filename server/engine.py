@@ -15,6 +15,7 @@ import mlx.core as mx
 
 from models.decode.session import Request
 from models.progress import Progress
+from server.admission import room
 from server.arrival import Arrival, TurnedBack
 from server.backend import Pair
 from server.errors import EngineDead, ModelLoading, QueueFull, Refusal, ServerStopping
@@ -198,7 +199,9 @@ class Engine:
         places, chunk = self._settings.concurrency, self._settings.prefill_chunk
         prefix = prefix_store(pair, self._settings)
         try:
-            Rounds(pair, self._line, self._pulse, self._post, places=places, chunk=chunk, prefix=prefix).run()
+            where = self._line, self._pulse, self._post
+            space = room(pair, self._settings)
+            Rounds(pair, *where, places=places, chunk=chunk, room=space, prefix=prefix).run()
         finally:
             if prefix is not None:
                 prefix.close()

@@ -6,19 +6,18 @@ from pathlib import Path
 from models.decode.disk import Disk
 from models.decode.prefix import PrefixStore
 from models.decode.shelf import ShelvedStore
+from server.admission import GIB, kept_bytes
 from server.backend import Pair
 from server.settings import Settings
 
 log = logging.getLogger(__name__)
 
-GIB = 2**30
-
 
 def prefix_store(pair: Pair, settings: Settings) -> PrefixStore | None:
-    """What prompts may resume from, within the bytes that were said, or a quarter of what the weights leave."""
-    if settings.prefix_cache_gib == 0:
+    """What prompts may resume from; None where nothing is to be kept, or there is no room for it."""
+    budget = kept_bytes(pair, settings)
+    if not budget:
         return None
-    budget = pair.spare // 4 if settings.prefix_cache_gib is None else round(settings.prefix_cache_gib * GIB)
     if settings.cache_dir is None:
         return PrefixStore(budget)
     try:

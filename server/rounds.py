@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from models.decode.batch import Update
 from models.decode.prefix import PrefixStore
 from models.decode.session import InvalidRequest, Session
+from server.admission import Room
 from server.backend import Batch, Pair
 from server.errors import GenerationFailed, Refusal
 from server.ticket import Line, Progress, Ticket
@@ -42,6 +43,7 @@ class Rounds:
         *,
         places: int,
         chunk: int,
+        room: Room,
         prefix: PrefixStore | None = None,
     ) -> None:
         self._pair = pair
@@ -50,6 +52,7 @@ class Rounds:
         self._post = post
         self._places = places
         self._chunk = chunk
+        self._room = room
         self._prefix = prefix
         self._batch: Batch = pair.batch(prefill_chunk=chunk, prefix=prefix)
         self._running: list[tuple[Ticket, Session]] = []
@@ -87,11 +90,14 @@ class Rounds:
 
     def _admit(self) -> None:
         while len(self._running) < self._places:
-            ticket = self._line.take()
+            ticket = self._line.take(self._fits)
             if ticket is None:
                 return
             if not ticket.cancelled:
                 self._take_up(ticket)
+
+    def _fits(self, ticket: Ticket) -> bool:
+        return ticket.cancelled or self._room.fits([other.request for other, _ in self._running], ticket.request)
 
     def _take_up(self, ticket: Ticket) -> None:
         try:

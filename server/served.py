@@ -1,15 +1,19 @@
 """What the event loop knows of the loaded pair: names, numbers and the tokenizer, no array."""
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from models.decode.session import Sampling
+from server.admission import room
 from server.backend import Grammars, Pair, Tokenizer
 from server.replay import Replay
 from server.settings import Settings
 from server.turn import Speculation
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,12 @@ class Model:
 
 def served(pair: Pair, settings: Settings) -> Model:
     """The facts about a loaded pair, narrowed by the settings."""
-    asked = pair.context_length if settings.context_length is None else settings.context_length
+    asked = (
+        pair.context_length if settings.context_length is None else min(settings.context_length, pair.context_length)
+    )
+    fitting = room(pair, settings).longest(asked)
+    if fitting < asked:
+        log.warning("memory holds conversations of %d tokens, so longer ones than that are refused", fitting)
     defaults = pair.sampling_defaults
     spellings = {pair.model_id} if settings.model is None else {pair.model_id, settings.model.rstrip("/")}
     return Model(
@@ -52,7 +61,7 @@ def served(pair: Pair, settings: Settings) -> Model:
         created=int(time.time()),
         tokenizer=pair.tokenizer,
         grammars=pair.grammars,
-        context_length=min(asked, pair.context_length),
+        context_length=fitting,
         sampling=Sampling(defaults.temperature, defaults.top_k, defaults.top_p, defaults.min_p),
         template_kwargs=pair.default_chat_template_kwargs,
         speculation=settings.speculation,

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -86,10 +87,10 @@ class Line:
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
 
-    def take(self) -> Ticket | None:
-        """The first one, or None."""
+    def take(self, fits: Callable[[Ticket], bool]) -> Ticket | None:
+        """The first one, or None where there is none or it does not fit yet: nobody overtakes it."""
         with self._changed:
-            return self._waiting.popleft() if self._waiting else None
+            return self._waiting.popleft() if self._waiting and fits(self._waiting[0]) else None
 
     def wait(self) -> None:
         """Sleep until somebody waits or the line is closed."""

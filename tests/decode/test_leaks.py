@@ -9,11 +9,12 @@ import pytest
 from models.checkpoint import load_speculator, load_target
 from models.decode.batch import Batch
 from models.decode.prefix import PrefixStore
-from models.decode.session import Request, Sampling
+from models.decode.session import Request, Sampling, Speculation
 from tests.decode.test_resuming import Pair, active_memory
 from tests.models.tiny_checkpoint import write_pair
 
 BUDGET = 1 << 20
+SPECULATIONS: list[Speculation] = ["always", "auto", "off"]
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +38,7 @@ def any_request(dice: random.Random) -> Request:
     prompt = [dice.randrange(3)] * dice.choice([2, 20, 40]) + dice.choices(range(3, 90), k=dice.choice([1, 5, 30]))
     marks = tuple(sorted({mark for mark in (20, 40) if mark < len(prompt)}))
     sampling = dice.choice([Sampling(), Sampling(temperature=1.0, seed=dice.randrange(9)), Sampling(1.0, top_k=5)])
-    speculation = dice.choice(["always", "auto", "off"])
+    speculation = dice.choice(SPECULATIONS)
     return Request(tuple(prompt), sampling, dice.randint(1, 6), frozenset({2, 24}), speculation, marks=marks)
 
 

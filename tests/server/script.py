@@ -131,7 +131,8 @@ class ScriptPair:
     sampling_defaults: Drawing = field(default_factory=Drawing)
 
     fingerprint: str = "script"
-    spare: int = 1 << 24
+    left: int = 1 << 24
+    bytes_a_token: int = 1
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -139,6 +140,9 @@ class ScriptPair:
     def batch(self, *, prefill_chunk: int, prefix: PrefixStore | None = None) -> "ScriptBatch":
         self.sessions = 0
         return ScriptBatch(self)
+
+    def session_bytes(self, tokens: int) -> int:
+        return tokens * self.bytes_a_token
 
     @property
     def prompts(self) -> list[str]:

@@ -147,5 +147,5 @@ def test_a_folder_that_cannot_be_had_leaves_a_cache_in_memory(tmp_path: Path, ca
     store = prefix_store(ScriptPair(says("x")), Settings(cache_dir=str(tmp_path / "file")))
     assert type(store) is PrefixStore
     assert "--cache-dir cannot be used" in caplog.text
-    assert store.budget == ScriptPair(says("x")).spare // 4
+    assert store.budget == ScriptPair(says("x")).left // 4
     assert prefix_store(ScriptPair(says("x")), Settings(prefix_cache_gib=0)) is None
