@@ -64,7 +64,7 @@ def _thinking(model: Model, turn: Turn, prompt: Prompt) -> ThinkingBudget | None
         return None
     close = model.tokenizer.token_id(THINK_END)
     if close is None:
-        told = f"'thinking_token_budget' is not supported: this model has no token '{THINK_END}'."
+        told = f"A thinking budget ('thinking_token_budget') is not supported: this model has no token '{THINK_END}'."
         raise UnsupportedParameter(told, param="thinking_token_budget")
     opens = model.tokenizer.token_id(CALL) if turn.tools else None
     return ThinkingBudget(turn.thinking_budget, close, frozenset() if opens is None else frozenset({opens}))

@@ -68,13 +68,21 @@ def usable(tools: Sequence[dict[str, Any]] | None) -> tuple[dict[int, Tool], tup
     """
     shown: dict[int, Tool] = {}
     skipped: list[str] = []
+    names: set[str] = set()
     for index, tool in enumerate(tools or ()):
         place = f"tools[{index}]"
         if checked(Declared, tool, place).usable:
             shown[index] = checked(Tool, tool, place)
+            _check_name(shown[index].name, names, place)
         else:
             skipped.append(place)
     return shown, tuple(skipped)
+
+
+def _check_name(name: str, names: set[str], place: str) -> None:
+    if name in names:
+        raise InvalidValue(f"Invalid value for '{place}.name': tool names must be unique.", param=f"{place}.name")
+    names.add(name)
 
 
 def forced(choice: ToolChoice | None, answer: Format | None, tools: dict[int, Tool], *, declared: bool) -> Forced:
@@ -105,6 +113,8 @@ def _check_choice(choice: ToolChoice, tools: dict[int, Tool], *, declared: bool)
         raise InvalidValue("'tool_choice' may only be specified while providing 'tools'.", param="tool_choice")
     if choice.type == "any" and not tools:
         raise InvalidValue("'tool_choice' asks for a tool, and none of 'tools' can be used here.", param="tool_choice")
+    if choice.type != "tool" and choice.name is not None:
+        raise InvalidValue("'tool_choice.name' is only allowed with 'type': 'tool'.", param="tool_choice.name")
     if choice.type != "tool":
         return
     if choice.name is None:

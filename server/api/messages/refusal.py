@@ -10,8 +10,10 @@ TYPES = {
     401: "authentication_error",
     403: "permission_error",
     404: "not_found_error",
+    408: "timeout_error",
     413: "request_too_large",
     429: "rate_limit_error",
+    504: "timeout_error",
 }
 
 
@@ -24,9 +26,11 @@ def owns(path: str) -> bool:
 def kind(refusal: Refusal) -> str:
     """Anthropic's type of error. Those that pass by themselves are named as overload, which their clients wait for."""
     row = verdict(refusal)
-    if row.status >= 500:
-        return "api_error" if row.retry_after is None else "overloaded_error"
-    return TYPES.get(row.status, "invalid_request_error")
+    if row.status in TYPES:
+        return TYPES[row.status]
+    if row.status < 500:
+        return "invalid_request_error"
+    return "api_error" if row.retry_after is None else "overloaded_error"
 
 
 def message(refusal: Refusal) -> str:

@@ -133,11 +133,12 @@ def _turn(asked: CountRequest, present: Mapping[str, Any]) -> tuple[dict[str, An
 
 
 def _thinking_budget(asked: MessagesRequest) -> int | None:
-    thinking = asked.thinking
+    thinking, place = asked.thinking, "thinking.budget_tokens"
     if thinking is None or thinking.type != "enabled":
+        if thinking is not None and thinking.budget_tokens is not None:
+            raise InvalidValue(f"'{place}' is only allowed with 'type': 'enabled'.", param=place)
         return None
     if thinking.budget_tokens is None:
-        place = "thinking.budget_tokens"
         raise MissingParameter(f"Missing required parameter: '{place}'.", param=place)
     if thinking.budget_tokens >= asked.max_tokens:
         told = "'max_tokens' must be greater than 'thinking.budget_tokens'."

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from server.api.messages import encode
 from server.events import Answer, Event, Finished, Piece, Report, Usage
 from server.transcript import Transcript
-from tests.server.messages.wire import folded, frames, post, streamed
+from tests.server.messages.wire import asked, folded, frames, post, streamed
 from tests.server.script import SPECIALS, ScriptPair, ScriptTokenizer, forever, ids_of, says
 from tests.server.stand import Stand, stand
 from tools.events import merged
@@ -115,12 +116,9 @@ def test_a_failure_in_mid_stream_ends_it_with_an_error_event() -> None:
 def test_a_plain_answer_whose_client_leaves_frees_its_slot() -> None:
     pair = ScriptPair(forever, pace=0.005, context_length=100_000)
     with stand(pair) as served:
-        with served.http.stream(
-            "POST",
-            "/v1/messages",
-            json={"max_tokens": 9000, "messages": [{"role": "user", "content": "x"}], "stream": True},
-        ):
-            served.wait_until(lambda: pair.sessions == 1)
+        with pytest.raises(httpx2.ReadTimeout):
+            served.http.post("/v1/messages", json=asked(max_tokens=90_000), timeout=0.2)
+        assert pair.requests
         served.wait_until(lambda: pair.sessions == 0, 1)
 
 
