@@ -170,10 +170,13 @@ def _plans(widths: tuple[int, ...], wishes: Sequence[Wish]) -> dict[Arm, tuple[C
     for kind in kinds:
         top = max(offer.most for offer in free if offer.drawn == (kind == "drafted"))
         for rows in dict.fromkeys(min(width, top) for width in widths[1:]):
-            plans[Arm(kind, rows)] = tuple(
+            plan = tuple(
                 _best(wish.offers, rows, kind) if wish.fixed is None else own
                 for wish, own in zip(wishes, plans[PLAINLY], strict=True)
             )
+            # Where known drafts promise more for everybody, the speculator has no round of its own.
+            if kind == "given" or kind_of(plan) == "drafted":
+                plans[Arm(kind, rows)] = plan
     return plans
 
 

@@ -68,6 +68,7 @@ class Machine:
     """What a round costs more for each 1024 tokens of context, as a share."""
     table: Table | None = None
     noise: float = 0.0
+    subject: Subject = SPECULATOR
     random: Random = field(default_factory=lambda: Random(1))
     latest: bool | None = None
     widths: list[int] = field(default_factory=list)
@@ -100,7 +101,7 @@ class Machine:
         wishes = []
         for stream in running:
             most = min(self.block, tokens - stream.done)
-            offer = Offer(SPECULATOR, stream.record.of(SPECULATOR), most)
+            offer = Offer(self.subject, stream.record.of(self.subject), most)
             wishes.append(Wish((offer,) if most > 1 else ()))
         decision, self.learned = decide(self.learned, wishes, place)
         return list(decision.rows)
@@ -116,10 +117,10 @@ class Machine:
         while agreed < rows - 1 and self.random.random() < self.skill(stream.done + agreed):
             agreed += 1
         if rows > 1 and learning:
-            stream.record = stream.record.after(SPECULATOR, rows - 1, agreed)
-            self.learned = accept(self.learned, SPECULATOR, rows - 1, agreed)
+            stream.record = stream.record.after(self.subject, rows - 1, agreed)
+            self.learned = accept(self.learned, self.subject, rows - 1, agreed)
         elif learning:
-            stream.record = stream.record.idle(SPECULATOR)
+            stream.record = stream.record.idle(self.subject)
         stream.done += agreed + 1
 
     def hindsight(self, tokens: int, runs: int = 2) -> tuple[float, float]:

@@ -1,6 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
-from models.decode.acceptance import Acceptance
+from models.decode.acceptance import Acceptance, Subject
 from models.decode.costs import Costs
 from models.decode.width import MEASURING, SLOWER, Offer, Table, Wish, candidates, decide, learn
 from tests.decode.machines import (
@@ -143,3 +145,63 @@ def test_probes_get_rarer_as_they_fail() -> None:
 )
 def test_candidates_fit_the_block(block: int, rows: tuple[int, ...]) -> None:
     assert candidates(block) == rows
+
+
+GIVEN = Offer(Subject("copy", "answer", True), Acceptance.of([0.95], 50), 8, tuple(range(7)))
+LEARNED = Table(candidates(8), costs=Costs({("plain", 0): {1: 1.0}, ("drafted", 0): {4: 1.6, 8: 2.0}}))
+
+
+def test_known_drafts_are_preferred_where_they_promise_more() -> None:
+    weak, strong = Offer(SPECULATOR, Acceptance.of([0.6], 50), 8), Offer(SPECULATOR, Acceptance.of([0.99], 50), 8)
+    decision, _ = decide(LEARNED, [Wish((weak, GIVEN))])
+    assert [(choice.rows, choice.offer) for choice in decision.choices] == [(8, GIVEN)]
+    decision, _ = decide(LEARNED, [Wish((strong, GIVEN))])
+    assert [choice.offer for choice in decision.choices] == [strong]
+
+
+def test_known_drafts_are_cheaper_by_the_pass_that_they_save() -> None:
+    even = replace(GIVEN, acceptance=Acceptance.of([0.9], 50))
+    speculator = Offer(SPECULATOR, Acceptance.of([0.91], 50), 8)
+    cheap = replace(LEARNED, costs=LEARNED.costs.after("given", 8, 0, 1.6))
+    assert [decide(table, [Wish((speculator, even))])[0].choices[0].offer for table in (LEARNED, cheap)] == [
+        speculator,
+        even,
+    ]
+
+
+def test_sessions_with_different_sources_share_a_round() -> None:
+    speculator = Offer(SPECULATOR, Acceptance.of([0.9], 50), 8)
+    costs = Costs({("plain", 0): {2: 1.2}, ("drafted", 0): {2: 1.4, 16: 2.2}})
+    decision, _ = decide(replace(LEARNED, costs=costs), [Wish((speculator,)), Wish((GIVEN,))])
+    assert [choice.offer for choice in decision.choices] == [speculator, GIVEN]
+    assert decision.rows == (8, 8)
+
+
+def test_a_block_of_known_drafts_is_no_wider_than_what_is_known() -> None:
+    short = replace(GIVEN, most=3, ids=(1, 2))
+    decision, _ = decide(LEARNED, [Wish((short,))])
+    assert decision.rows == (3,)
+
+
+def test_a_kind_of_round_that_was_never_measured_is_tried_narrow_once() -> None:
+    table = Table(candidates(16), costs=Costs({("plain", 0): {1: 1.0}}))
+    decision, table = decide(table, [Wish((GIVEN,))])
+    assert decision.rows == (4,)
+    table = learn(table, "given", 4, seconds=9.0, steady=True)
+    decision, _ = decide(table, [Wish((GIVEN,))])
+    assert decision.rows == (1,)
+
+
+def test_phases_of_different_skill_are_followed_at_once() -> None:
+    """Thinking that drafts badly and code that drafts well, in turn: each is decoded as it should be from its start."""
+    machine = Machine(bandwidth, steady(0.9))
+    thinking = replace(machine, skill=steady(0.05), subject=Subject("speculator", "thinking"), widths=[])
+    machine.decode(300)
+    thinking.learned, thinking.record = machine.learned, machine.record
+    thinking.decode(300)
+    machine.learned, machine.record, machine.widths = thinking.learned, thinking.record, []
+    machine.decode(60)
+    assert machine.widths[0] == 8
+    thinking.learned, thinking.record, thinking.widths = machine.learned, machine.record, []
+    thinking.decode(30)
+    assert thinking.widths.count(1) >= 26
