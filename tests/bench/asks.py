@@ -28,7 +28,7 @@ def asks(first: int = 0, long: int = LONG) -> Iterator[Body]:
 def body(messages: list[Body], tools: list[Body], *, thinking: bool) -> Body:
     """A request in OpenAI's shape: past calls carry their arguments as JSON text."""
     made: Body = {
-        "messages": [_wired(message) for message in messages],
+        "messages": [wired(message) for message in messages],
         "temperature": 0,
         "max_tokens": ROOM,
         "chat_template_kwargs": {"enable_thinking": thinking},
@@ -36,9 +36,14 @@ def body(messages: list[Body], tools: list[Body], *, thinking: bool) -> Body:
     return made | ({"tools": tools} if tools else {})
 
 
-def _wired(message: Body) -> Body:
+def wired(message: Body) -> Body:
+    """The message with the arguments of its calls as JSON text."""
     calls = [
-        call | {"function": call["function"] | {"arguments": json.dumps(call["function"]["arguments"])}}
+        call | {"function": call["function"] | {"arguments": _text(call["function"]["arguments"])}}
         for call in message.get("tool_calls") or ()
     ]
     return message | ({"tool_calls": calls} if calls else {})
+
+
+def _text(arguments: Body | str) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
