@@ -4,12 +4,13 @@ import pytest
 
 from tests.bench.agent.reckoning import Asked, Past, came_to, common
 from tests.bench.agent.trace import TURNS, requests, script
+from tests.bench.client import Body
 
 
 def test_a_conversation_has_turns_results_an_edit_and_a_fork_and_ends_in_its_middle() -> None:
     kinds, lengths = list[str](), list[int]()
 
-    def answer(kind: str, body: Any) -> dict[str, Any]:
+    def answer(kind: str, body: Body) -> dict[str, Any]:
         kinds.append(kind)
         lengths.append(len(body["messages"]))
         return {"role": "assistant", "content": "fine"}
@@ -28,7 +29,7 @@ def test_a_conversation_has_turns_results_an_edit_and_a_fork_and_ends_in_its_mid
 def test_a_call_in_an_answer_gets_a_result_and_another_answer() -> None:
     seen: list[list[dict[str, Any]]] = []
 
-    def answer(_: str, body: Any) -> dict[str, Any]:
+    def answer(_: str, body: Body) -> dict[str, Any]:
         seen.append(list(body["messages"]))
         call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
         return {"role": "assistant", "content": "", "tool_calls": [call]} if len(seen) == 1 else {"role": "assistant"}

@@ -41,7 +41,7 @@ def encoder(checkpoint: Path) -> Tokenizer:
 
 
 def trace(warm: Server, cold: Server | None, tokenizer: Tokenizer, seed: str) -> list[Asked]:
-    """One conversation with a server that keeps prompts; some requests also go to one that does not, if there is one."""
+    """One conversation with a server that keeps prompts; `cold` keeps none, and gets some of the requests too."""
 
     def encode(body: Body, after: Sequence[Mapping[str, Any]]) -> Ids:
         text = tokenizer.render([*body["messages"], *after], body["tools"], **body["chat_template_kwargs"])
@@ -109,9 +109,8 @@ def table(figures: Figures) -> Mapping[str, str]:
         shown[f"{name}: seconds to the first text"] = f"{own['warm_seconds']:.3f}"
         if "warm_over_cold" in own:
             kinds = ", ".join(f"{kind} {value:.3f}" for kind, value in own["warm_over_cold_by_kind"].items())
-            shown[f"{name}: over {own['cold_seconds']:.3f} where nothing is kept"] = (
-                f"{own['warm_over_cold']:.3f} ({kinds})"
-            )
+            over = f"{name}: over {own['cold_seconds']:.3f} where nothing is kept"
+            shown[over] = f"{own['warm_over_cold']:.3f} ({kinds})"
     lengths = figures["ours"]["prompt_tokens"]
     shown["prompts"] = f"{figures['ours']['requests']} requests of {min(lengths)} to {max(lengths)} tokens"
     if "restart" in figures:
