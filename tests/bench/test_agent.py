@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
+from tests.bench.agent.conversation import TURNS, requests, script
 from tests.bench.agent.reckoning import Asked, Past, came_to, common
-from tests.bench.agent.trace import TURNS, requests, script
 from tests.bench.client import Body
 
 
