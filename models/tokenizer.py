@@ -7,14 +7,17 @@ import codecs
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 
 from models.config import read_json
+from models.encoding import encode_marked, without
 from models.messages import MessageError, TemplateError, for_template
+from models.spelling import RAW, Rendered, Spellings, rendered
 from models.template import ChatTemplate
 
 __all__ = ["MessageError", "TemplateError", "TextDecoder", "Tokenizer", "TokenizerError"]
@@ -26,6 +29,9 @@ LAGUNA_PARSERS = ("laguna", "poolside_v1")
 """What other servers call a reader of this dialect; conversions also name one of a neighbouring dialect, 'glm47'."""
 
 LOG = logging.getLogger(__name__)
+
+_FRAMED = re.compile(r"[<\[〈].*[>\]〉]", re.DOTALL)
+"""What control tokens look like; any other added token that is not special may stand in any text."""
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -123,7 +129,29 @@ class Tokenizer:
             MessageError: a message cannot be shown; its `path` names the place.
             TemplateError: the template refuses or fails, or an argument has a reserved name.
         """
-        return self._template.render(for_template(messages), list(tools) if tools else None, **template_kwargs)
+        return self.render_marked(messages, tools, **template_kwargs).text
+
+    def render_marked(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        **template_kwargs: object,
+    ) -> Rendered:
+        """The same, with what the messages, the tools and the arguments spell told apart from what the template wrote.
+
+        Raises:
+            MessageError, TemplateError: as `render`; also where the messages use up every mark.
+        """
+        plain, shown = for_template(messages), list(tools) if tools else None
+        mark = self._spellings.mark(plain, shown, template_kwargs)
+        if not mark:
+            return rendered(self._template.render(plain, shown, **template_kwargs), mark)
+        try:
+            plain = self._spellings.marked_messages(plain, mark, raw=bool(template_kwargs.get(RAW)))
+            shown, kwargs = (self._spellings.marked(value, mark) for value in (shown, template_kwargs))
+        except RecursionError as error:
+            raise TemplateError("the messages are nested too deeply") from error
+        return rendered(self._template.render(plain, shown, **kwargs), mark)
 
     def encode(self, text: str) -> list[int]:
         """Ids of rendered text; nothing is added, since the template writes the opening token itself.
@@ -142,12 +170,32 @@ class Tokenizer:
         """The bytes one token stands for, which may be part of a character; none for an id without a token."""
         return self._bytes_of.get(id_, b"")
 
-    def encode_at(self, text: str, places: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Ids as `encode` gives them, and for each of the characters `places` how many ids lie wholly before it."""
-        encoding = self._encoder.encode_batch([_LONE_SURROGATE.sub("\ufffd", text)], add_special_tokens=False)[0]
+    def encode_at(self, prompt: Rendered, places: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Ids of a prompt, in which what messages spell is ordinary text and everything else is as `encode` has it.
+
+        Beside them, for each of the characters `places` of `prompt.marked`, how many ids lie wholly before it.
+        """
+        whole = replace(prompt, marked=_LONE_SURROGATE.sub("\ufffd", prompt.marked))
+        if prompt.mark:
+            return encode_marked(self._encoder, self._plain, self._special, whole, places)
+        encoding = self._encoder.encode_batch([whole.marked], add_special_tokens=False)[0]
         tokens = [encoding.char_to_token(place) for place in places]
         ids = encoding.ids
         return ids, [len(ids) if token is None else token for token in tokens]
+
+    @cached_property
+    def _special(self) -> Mapping[int, str]:
+        added = self._encoder.get_added_tokens_decoder()
+        return {id_: token.content for id_, token in added.items() if token.special or _FRAMED.fullmatch(token.content)}
+
+    @cached_property
+    def _spellings(self) -> Spellings:
+        return Spellings(self._special.values())
+
+    @cached_property
+    def _plain(self) -> tokenizers.Tokenizer:
+        # Made when it is first needed: most conversations spell no special token.
+        return without(self._encoder, frozenset(self._special.values()))
 
     def decoder(self) -> TextDecoder:
         """A fresh decoder for one answer; added tokens such as `<tool_call>` come out as their literal text."""

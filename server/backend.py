@@ -7,6 +7,7 @@ from models.decode.batch import Update
 from models.decode.constraint import Grammar
 from models.decode.prefix import PrefixStore
 from models.decode.session import Request, Session
+from models.spelling import Rendered
 
 
 class TextDecoder(Protocol):
@@ -39,17 +40,17 @@ class Tokenizer(Protocol):
         """What a text of its own begins with."""
         ...
 
-    def render(
+    def render_marked(
         self,
         messages: Sequence[Mapping[str, Any]],
         tools: Sequence[Mapping[str, Any]] | None = None,
         **template_kwargs: object,
-    ) -> str:
-        """The prompt text, up to where the assistant speaks."""
+    ) -> Rendered:
+        """The prompt, up to where the assistant speaks, with what messages spell told apart from the template's own."""
         ...
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a rendered prompt."""
+        """Ids of a text, in which special tokens may be spelt."""
         ...
 
     def token_id(self, text: str) -> int | None:
@@ -60,8 +61,8 @@ class Tokenizer(Protocol):
         """What one token stands for; it may be part of a character."""
         ...
 
-    def encode_at(self, text: str, places: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Ids of a rendered prompt, and for each of some characters how many ids come before it."""
+    def encode_at(self, prompt: Rendered, places: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Ids of a rendered prompt, and for each of some characters of its marked text how many ids come before it."""
         ...
 
     def decoder(self) -> TextDecoder:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from models.messages import MessageError, TemplateError
+from models.spelling import Rendered
 from server.errors import InvalidValue, UnrenderablePrompt
 from server.marks import turn_starts, worth_keeping
 from server.replay import CLOSER, OPENER, Spoken, spliced, spoken_turns
@@ -44,12 +45,14 @@ def rendered(model: Model, turn: Turn) -> Prompt:
     """
     if turn.plain is not None:
         return Prompt(plain_ids(model, turn.plain), thinking=False)
-    text = _text(model, turn)
+    written = _written(model, turn)
+    # What a message spells opens and closes nothing, so turns are looked for in the marked text.
+    text = written.marked
     starts, turns = turn_starts(text), spoken_turns(text)
     places = [*starts, *(edge for span in turns for edge in span)]
-    ids, found = model.tokenizer.encode_at(text, places)
+    ids, found = model.tokenizer.encode_at(written, places)
     edges = iter(found[len(starts) :])
-    spoken = [Spoken(next(edges), next(edges), text[start:stop]) for start, stop in turns]
+    spoken = [Spoken(next(edges), next(edges), written.between(start, stop)) for start, stop in turns]
     whole, moved = spliced(ids, model.replay.splices(ids, spoken, turn.tools))
     marks = [place for place in map(moved, found[: len(starts)]) if place is not None and place < len(whole)]
     # Flags and template versions disagree on what a turn opens with; the text itself does not.
@@ -79,10 +82,10 @@ def plain_ids(model: Model, plain: Plain) -> tuple[int, ...]:
     return plain.prompt
 
 
-def _text(model: Model, turn: Turn) -> str:
+def _written(model: Model, turn: Turn) -> Rendered:
     kwargs = {**model.template_kwargs, **turn.template_kwargs}
     try:
-        return model.tokenizer.render(turn.messages, turn.tools or None, **kwargs)
+        return model.tokenizer.render_marked(turn.messages, turn.tools or None, **kwargs)
     except MessageError as error:
         raise UnrenderablePrompt(str(error), param=error.path) from error
     except TemplateError as error:

@@ -13,6 +13,7 @@ from models.decode.logprobs import Scored
 from models.decode.prefix import PrefixStore
 from models.decode.session import Request, Session
 from models.messages import TemplateError, for_template
+from models.spelling import Rendered
 from models.tokenizer import TextDecoder
 
 SPECIALS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<assistant>", "</assistant>")
@@ -70,6 +71,14 @@ class ScriptTokenizer:
         opener = "<think>" if template_kwargs.get("enable_thinking") else ""
         return "\n".join([*declared, *shown, f"<assistant>{opener}"])
 
+    def render_marked(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        **template_kwargs: object,
+    ) -> Rendered:
+        return Rendered(self.render(messages, tools, **template_kwargs))
+
     def encode(self, text: str) -> list[int]:
         return list(ids_of(text))
 
@@ -79,8 +88,8 @@ class ScriptTokenizer:
     def bytes_of(self, id_: int) -> bytes:
         return _BYTES.get(id_, b"")
 
-    def encode_at(self, text: str, places: Sequence[int]) -> tuple[list[int], list[int]]:
-        return self.encode(text), [len(ids_of(text[:place])) for place in places]
+    def encode_at(self, prompt: Rendered, places: Sequence[int]) -> tuple[list[int], list[int]]:
+        return self.encode(prompt.text), [len(ids_of(prompt.text[:place])) for place in places]
 
     def decoder(self) -> TextDecoder:
         return TextDecoder(_BYTES)

@@ -1,0 +1,83 @@
+"""Ids of a prompt in which what messages spell is text, and all else is encoded as it always is."""
+
+import json
+from bisect import bisect_right
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, zip_longest
+
+import tokenizers
+
+from models.spelling import Rendered
+
+
+def without(encoder: tokenizers.Tokenizer, tokens: Collection[str]) -> tokenizers.Tokenizer:
+    """The same vocabulary and merges, to which these added tokens are ordinary text."""
+    spec = json.loads(encoder.to_str())
+    kept = [token for token in spec["added_tokens"] if token["content"] not in tokens]
+    spec |= {"added_tokens": kept, "post_processor": None}
+    model = spec["model"]
+    if model.get("ignore_merges"):
+        # Such a model takes whole words from its vocabulary, however they came there.
+        made = {"".join(merge) if isinstance(merge, list) else merge.replace(" ", "") for merge in model["merges"]}
+        model["vocab"] = {token: id_ for token, id_ in model["vocab"].items() if token in made or token not in tokens}
+    # An added token that the model's own vocabulary does not know would be given another id.
+    model["vocab"] |= {token["content"]: encoder.token_to_id(token["content"]) for token in kept}
+    return tokenizers.Tokenizer.from_str(json.dumps(spec))
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """A stretch of text between special tokens, or one of those."""
+
+    start: int
+    """Its first character in the marked text."""
+    first: int
+    """How many ids lie before it."""
+    ids: Sequence[int]
+    text: tokenizers.Encoding | None
+    """None where it is a special token."""
+
+    def before(self, place: int, prompt: Rendered) -> int:
+        """How many ids of the whole prompt lie wholly before one of its characters."""
+        if self.text is None:
+            return self.first
+        token = self.text.char_to_token(place - self.start - prompt.marked.count(prompt.mark, self.start, place))
+        return self.first + (len(self.ids) if token is None else token)
+
+
+def encode_marked(
+    encoder: tokenizers.Tokenizer,
+    plain: tokenizers.Tokenizer,
+    special: Collection[int],
+    prompt: Rendered,
+    places: Sequence[int],
+) -> tuple[list[int], list[int]]:
+    """Ids, and for each of the characters `places` of `prompt.marked` how many ids lie wholly before it.
+
+    A tokenizer cuts a text at its special tokens and encodes every stretch between them by itself. The mark hides what
+    only looks like one, so the cuts are the template's; the stretches are then encoded as text, without the mark.
+
+    Args:
+        encoder: with its special tokens.
+        plain: the same without them.
+        special: their ids.
+        prompt: of which `mark` is not empty.
+        places: characters, in any order.
+    """
+    whole = encoder.encode_batch([prompt.marked], add_special_tokens=False)[0]
+    found = [(id_, *span) for id_, span in zip(whole.ids, whole.offsets, strict=True) if id_ in special]
+    cuts = [(0, 0), *((start, stop) for _, start, stop in found), (len(prompt.marked), len(prompt.marked))]
+    between = [(last[1], next_[0]) for last, next_ in pairwise(cuts)]
+    texts = plain.encode_batch([prompt.between(*span) for span in between], add_special_tokens=False)
+    stretches: list[_Stretch] = []
+    total = 0
+    for (start, stop), text, own in zip_longest(between, texts, found):
+        stretches.append(_Stretch(start, total, text.ids, text))
+        total += len(text.ids)
+        if own is not None:
+            stretches.append(_Stretch(stop, total, own[:1], None))
+            total += 1
+    starts = [stretch.start for stretch in stretches]
+    before = [stretches[bisect_right(starts, place) - 1].before(place, prompt) for place in places]
+    return [id_ for stretch in stretches for id_ in stretch.ids], before
