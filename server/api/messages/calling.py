@@ -1,5 +1,6 @@
 """The tools of a request, and what it holds the answer to: `tool_choice`, strict tools and `output_config.format`."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -26,16 +27,18 @@ class Tool(Wire):
         return {"type": "function", "function": {"name": self.name, **described, "parameters": self.input_schema}}
 
 
+_DATED = re.compile(r"[a-z_]+_20[0-9]{6}")
+
+
 class Declared(Wire):
     """A tool of any kind: only Anthropic's servers or models know what those with a type of their own take."""
 
     type: str | None = None
-    name: str | None = None
 
     @property
-    def usable(self) -> bool:
-        """Whether it says itself what it takes."""
-        return self.type in (None, "custom")
+    def foreign(self) -> bool:
+        """Whether it is one of Anthropic's own: their types end with a date."""
+        return self.type is not None and _DATED.fullmatch(self.type) is not None
 
 
 class ToolChoice(Wire):
@@ -71,11 +74,11 @@ def usable(tools: Sequence[dict[str, Any]] | None) -> tuple[dict[int, Tool], tup
     names: set[str] = set()
     for index, tool in enumerate(tools or ()):
         place = f"tools[{index}]"
-        if checked(Declared, tool, place).usable:
+        if checked(Declared, tool, place).foreign:
+            skipped.append(place)
+        else:
             shown[index] = checked(Tool, tool, place)
             _check_name(shown[index].name, names, place)
-        else:
-            skipped.append(place)
     return shown, tuple(skipped)
 
 

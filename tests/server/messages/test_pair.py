@@ -3,16 +3,18 @@
 import json
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import anthropic
 import httpx2
 import pytest
 from anthropic.types import Message, MessageParam, ToolParam
+from pydantic import BaseModel
 
 from models.runtime import load_runtime
 from server.settings import Settings
-from tests.server.messages.wire import sdk
+from tests.server.messages.wire import folded, sdk
+from tests.server.messages.wire import streamed as streamed_frames
 from tests.server.stand import running, wait_until
 
 MODEL = "claude-haiku-4-5"
@@ -26,6 +28,13 @@ WEATHER: ToolParam = {
 }
 ASK: list[MessageParam] = [{"role": "user", "content": "What is the weather in Oslo?"}]
 HELLO: list[MessageParam] = [{"role": "user", "content": "Hello! Wie heißt du?"}]
+
+
+class Verdict(BaseModel):
+    """What a typed answer is read into."""
+
+    word: Literal["yes", "no", "perhaps"]
+    sure: bool
 
 
 @pytest.fixture(scope="module")
@@ -109,26 +118,17 @@ def test_a_forced_tool_is_used_even_where_nothing_asks_for_it(
     assert message.stop_reason == "tool_use"
 
 
-def test_an_answer_of_a_format_is_json_of_its_schema(client: anthropic.Anthropic) -> None:
-    schema: dict[str, object] = {
-        "type": "object",
-        "properties": {"sure": {"type": "boolean"}, "score": {"type": "integer", "minimum": 0, "maximum": 9}},
-        "required": ["sure", "score"],
-        "additionalProperties": False,
-    }
-    message = client.messages.create(
-        model=MODEL,
-        max_tokens=60,
-        messages=HELLO,
-        output_config={"format": {"type": "json_schema", "schema": schema}},
-        thinking={"type": "disabled"},
-    )
-    (text,) = message.content
-    assert text.type == "text"
-    value = json.loads(text.text)
-    assert value.keys() == {"sure", "score"}
-    assert isinstance(value["sure"], bool)
-    assert value["score"] in range(10)
+def test_a_typed_answer_is_read_into_its_class(client: anthropic.Anthropic) -> None:
+    for ask in (HELLO, ASK):
+        answer = client.messages.parse(
+            model=MODEL, max_tokens=100, messages=ask, output_format=Verdict, thinking={"type": "disabled"}
+        )
+        assert isinstance(answer.parsed_output, Verdict)
+        assert answer.stop_reason == "end_turn"
+    with client.messages.stream(
+        model=MODEL, max_tokens=100, messages=HELLO, output_format=Verdict, thinking={"type": "disabled"}
+    ) as stream:
+        assert isinstance(stream.get_final_message().parsed_output, Verdict)
 
 
 def test_thinking_is_turned_on_bounded_hidden_and_turned_off(client: anthropic.Anthropic) -> None:
@@ -155,3 +155,43 @@ def test_thoughts_that_were_hidden_come_back_to_the_model(client: anthropic.Anth
         spoken: Any = {"role": "assistant", "content": first.content}
         counts.append(client.messages.count_tokens(model=MODEL, messages=[*ASK, spoken, told], tools=[WEATHER]))
     assert counts[0] == counts[1]
+
+
+def claude_code(ask: str, hash_: str) -> dict[str, Any]:
+    """A request as Claude Code 2.1 makes it, with fewer and shorter tools."""
+    ephemeral = {"cache_control": {"type": "ephemeral"}}
+    return {
+        "model": "claude-opus-4-8",
+        "max_tokens": 500,
+        "stream": True,
+        "metadata": {"user_id": '{"device_id":"0","account_uuid":"","session_id":"1"}'},
+        "thinking": {"type": "adaptive"},
+        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        "output_config": {"effort": "high"},
+        "system": [
+            {"type": "text", "text": f"x-anthropic-billing-header: cc_version=2.1; cch={hash_};"},
+            {"type": "text", "text": "You are an agent."} | ephemeral,
+            {"type": "text", "text": "\nYou help with many things."} | ephemeral,
+        ],
+        "tools": [WEATHER],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": ask} | ephemeral]},
+            {"role": "system", "content": "The working folder is /w."},
+        ],
+    }
+
+
+def test_claude_codes_requests_go_on_from_each_other_although_their_first_block_changes(port: int) -> None:
+    cached = []
+    for hash_ in ("00ab1", "f77cd"):
+        response = httpx2.post(
+            f"http://127.0.0.1:{port}/v1/messages?beta=true",
+            json=claude_code("Tell me of the sea, in so many words that nobody said before.", hash_),
+            headers={"anthropic-version": "2023-06-01", "anthropic-beta": "claude-code-20250219", "x-api-key": "k"},
+            timeout=60,
+        )
+        message = folded(streamed_frames(response))
+        assert message["model"] == "claude-opus-4-8"
+        usage = message["usage"]
+        cached.append(usage["cache_read_input_tokens"] / (usage["cache_read_input_tokens"] + usage["input_tokens"]))
+    assert cached[0] < 0.5 < cached[1]

@@ -107,6 +107,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"tools": [{"input_schema": {}}]}, "tools[0].name"),
     ({"tools": [TOOL | {"type": 5}]}, "tools[0].type"),
     ({"tools": [TOOL, SEARCH, TOOL]}, "tools[2].name"),
+    ({"tools": [{"type": "function", "function": {"name": "add"}}]}, "tools[0].type"),
     ({"tool_choice": {"type": "any", "name": "add"}, "tools": [TOOL]}, "tool_choice.name"),
     ({"tool_choice": "auto"}, "tool_choice"),
     ({"tool_choice": {"type": "auto"}}, "tool_choice"),
