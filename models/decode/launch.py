@@ -9,9 +9,10 @@ from models.contract import Speculator, Target
 from models.decode.constraint import Masks
 from models.decode.drafts import GIVEN_ROWS, Drafts
 from models.decode.flight import Flight, Share, flight
-from models.decode.prefix import PrefixStore
+from models.decode.prefix import NEAR_MISS, PrefixStore
 from models.decode.session import InvalidRequest, Session, Tapped
 from models.decode.speculate import Part, absorb, run
+from models.decode.trie import agreement
 
 logger = logging.getLogger(__name__)
 
@@ -98,8 +99,26 @@ class Launcher:
 
     def _opened(self, sessions: Sequence[Session]) -> list[Session]:
         """Those that have caches, or get them now; the first waits for the disk where nobody has anything to do."""
-        ready = [session for session in sessions if session.caches or self._begun(session, wait=False)]
-        return ready or [session for session in sessions[:1] if self._begun(session, wait=True)]
+        ready = [session for session in sessions if session.caches]
+        for session in sessions:
+            if not session.caches and not self._follows(session, ready) and self._begun(session, wait=False):
+                ready.append(session)
+        ready = ready or [session for session in sessions[:1] if self._begun(session, wait=True)]
+        return [session for session in sessions if session in ready]
+
+    def _follows(self, session: Session, others: Sequence[Session]) -> bool:
+        """Whether another session is about to leave a mark that this one can resume from: both need not read it."""
+        if self._prefix is None or session.failures:
+            return False
+        prompt, gain = session.request.prompt, 0
+        for other in others:
+            # What it has passed is held already, and what it drafts without serves nobody who drafts.
+            ahead = [mark for mark in other.marks if other.fed <= mark < len(prompt)]
+            if ahead and other.speculates >= session.speculates:
+                shared = agreement(session.prompt_ids, other.prompt_ids)
+                gain = max([gain, *(mark for mark in ahead if mark <= shared)])
+        held = self._prefix.find(session.prompt_ids, drafting=session.speculates).offset if gain else 0
+        return gain - held >= NEAR_MISS
 
     def _begun(self, session: Session, *, wait: bool) -> bool:
         """Open a session, unless what it could resume from is still on its way."""

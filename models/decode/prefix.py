@@ -81,7 +81,7 @@ class PrefixStore:
         """Places where a session could resume."""
         return sum(node.state is not None for node in self._root.descendants())
 
-    def find(self, prompt: Sequence[int], *, drafting: bool) -> Found:
+    def find(self, prompt: Sequence[int] | Ids, *, drafting: bool) -> Found:
         """The longest mark that `prompt` begins with and goes beyond; one with a context where drafts are wanted."""
         tokens = np.asarray(prompt, np.int32)
         known = walk(self._root, tokens)

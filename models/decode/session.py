@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import mlx.core as mx
+import numpy as np
 
 from models.contract import LayerCache
 from models.decode.acceptance import Record, Source
@@ -12,6 +14,7 @@ from models.decode.drafts import Guesses
 from models.decode.prefix import Fetch
 from models.decode.processors import Past
 from models.decode.request import EmptyPrompt, InvalidRequest, Request, Sampling, Speculation
+from models.decode.trie import Ids
 
 __all__ = [
     "EmptyPrompt",
@@ -146,6 +149,11 @@ class Session:
             by_source=tuple((source, *counts) for source, counts in tally.by_source.items()),
             predicted=self.guesses.predicted(),
         )
+
+    @cached_property
+    def prompt_ids(self) -> Ids:
+        """The prompt, for comparisons."""
+        return np.asarray(self.request.prompt, np.int32)
 
     @property
     def length(self) -> int:

@@ -121,6 +121,33 @@ def test_an_edit_resumes_at_the_message_before_it_and_leaves_a_mark_where_it_par
     assert again.stats.cached_tokens == 130
 
 
+def test_of_several_that_begin_alike_one_reads_the_beginning_for_all(pair: Pair) -> None:
+    store = PrefixStore(LARGE)
+    batch = Batch(pair.target, pair.speculator, prefix=store, prefill_chunk=32)
+    requests = [asked((*PROMPT[:120], *[branch] * 9), SAMPLINGS[1], marks=[120]) for branch in range(3, 7)]
+    requests.append(asked([5] * 30, marks=[20]))
+    sessions = [batch.add(request) for request in requests]
+    got = run_all(batch)
+    assert [session.stats.cached_tokens for session in sessions] == [0, 120, 120, 120, 0]
+    for session, request in zip(sessions, requests, strict=True):
+        assert text(got[session]) == write(pair, None, request)[1]
+
+
+def test_nobody_waits_for_one_that_was_cancelled_or_leaves_no_context(pair: Pair) -> None:
+    store = PrefixStore(LARGE)
+    batch = Batch(pair.target, pair.speculator, prefix=store, prefill_chunk=32)
+    first = batch.add(asked((*PROMPT[:120], 5), marks=[120]))
+    second = batch.add(asked((*PROMPT[:120], 6), marks=[120]))
+    batch.step()
+    batch.cancel(first)
+    assert text(run_all(batch)[second]) == write(pair, None, second.request)[1]
+    store.clear()
+    plain = batch.add(asked((*PROMPT[:120], 5), speculation="off", marks=[120]))
+    drafting = batch.add(asked((*PROMPT[:120], 6), marks=[120]))
+    run_all(batch)
+    assert [plain.stats.cached_tokens, drafting.stats.cached_tokens] == [0, 0]
+
+
 def test_forks_share_their_beginning_and_read_as_if_they_were_cold(pair: Pair) -> None:
     store = PrefixStore(LARGE)
     write(pair, store, asked(PROMPT, marks=[100]))
