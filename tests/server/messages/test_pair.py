@@ -131,6 +131,24 @@ def test_a_typed_answer_is_read_into_its_class(client: anthropic.Anthropic) -> N
         assert isinstance(stream.get_final_message().parsed_output, Verdict)
 
 
+def test_a_schema_that_cannot_be_followed_is_refused_by_its_place(client: anthropic.Anthropic) -> None:
+    unique: dict[str, object] = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
+    strict: ToolParam = {
+        "name": "f",
+        "strict": True,
+        "input_schema": {"type": "object", "properties": {"a": unique}, "required": ["a"]},
+    }
+    with pytest.raises(anthropic.BadRequestError, match=r"'tools\[1\]\.input_schema'.*uniqueItems"):
+        client.messages.create(model=MODEL, max_tokens=20, messages=HELLO, tools=[WEATHER, strict])
+    with pytest.raises(anthropic.BadRequestError, match=r"'output_config\.format\.schema'.*uniqueItems"):
+        client.messages.create(
+            model=MODEL,
+            max_tokens=20,
+            messages=HELLO,
+            output_config={"format": {"type": "json_schema", "schema": unique}},
+        )
+
+
 def test_thinking_is_turned_on_bounded_hidden_and_turned_off(client: anthropic.Anthropic) -> None:
     free = streamed(client, ASK, thinking={"type": "adaptive"})
     thought = free.content[0]
