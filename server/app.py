@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 
-from server.api import catalog, ops
+from server.api import catalog, ops, tokens
 from server.api.chat import route as chat
+from server.api.chat.schema import ChatRequest
 from server.api.completions import route as completions
 from server.api.identity import RequestId
 from server.api.messages import route as messages
@@ -23,6 +24,9 @@ from server.errors import (
     clipped,
 )
 from server.settings import Settings
+
+PARAMETERS = ChatRequest.model_fields.keys() - {"model", "messages"}
+"""What a chat may say beside the conversation itself."""
 
 
 def create_app(engine: Engine, settings: Settings) -> FastAPI:
@@ -42,7 +46,8 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
         app.include_router(chat.routes(engine, settings), prefix=prefix)
         app.include_router(messages.routes(engine, settings), prefix=prefix)
         app.include_router(completions.routes(engine, settings), prefix=prefix)
-        app.include_router(catalog.routes(engine), prefix=prefix)
+        app.include_router(catalog.routes(engine, settings, PARAMETERS), prefix=prefix)
+        app.include_router(tokens.routes(engine, settings), prefix=prefix)
     app.include_router(ops.routes(engine, settings))
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _http_error)

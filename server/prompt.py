@@ -74,12 +74,22 @@ def plain_ids(model: Model, plain: Plain) -> tuple[int, ...]:
     if isinstance(plain.prompt, str):
         ids, opening = model.tokenizer.encode(plain.prompt), model.tokenizer.opening_ids if plain.opened else ()
         return tuple(ids) if tuple(ids[: len(opening)]) == opening else (*opening, *ids)
+    return checked_ids(model, plain.prompt, "prompt")
+
+
+def checked_ids(model: Model, ids: tuple[int, ...], param: str) -> tuple[int, ...]:
+    """The same ids, if each is a token's.
+
+    Raises:
+        InvalidValue: one is not; `param` says where they came from.
+    """
     size = model.tokenizer.vocab_size
-    wrong = next((id_ for id_ in plain.prompt if not 0 <= id_ < size), None)
+    wrong = next((id_ for id_ in ids if not 0 <= id_ < size), None)
     if wrong is not None:
-        told = f"Invalid value for 'prompt': {wrong} is no token id of this model (0 to {size - 1})."
-        raise InvalidValue(told, param="prompt")
-    return plain.prompt
+        raise InvalidValue(
+            f"Invalid value for '{param}': {wrong} is no token id of this model (0 to {size - 1}).", param=param
+        )
+    return ids
 
 
 def _written(model: Model, turn: Turn) -> Rendered:

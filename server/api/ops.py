@@ -5,6 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from models.progress import Progress
+from server.api.state import speculation
 from server.api.wire import Json
 from server.engine import Engine
 from server.settings import Settings
@@ -27,7 +28,7 @@ def routes(engine: Engine, settings: Settings) -> APIRouter:
                 "last_step_age_seconds": now.step_age,
                 "step_under_way_seconds": now.step_seconds,
                 "loading": None if now.loading is None else _progress(now.loading),
-                "speculation": _speculation(engine, settings),
+                "speculation": speculation(engine, settings),
             },
             status_code=503 if now.state in ("dead", "stopped") else 200,
         )
@@ -49,13 +50,3 @@ def _progress(step: Progress) -> dict[str, Any]:
         "done_bytes": step.done,
         "total_bytes": step.total,
     }
-
-
-def _speculation(engine: Engine, settings: Settings) -> dict[str, str | None]:
-    """What requests that do not say get, and why, where it is not what was set."""
-    if engine.health.state != "ready":
-        return {"mode": settings.speculation, "off": None}
-    off = engine.model.speculation_off
-    if off is None and settings.speculation == "off":
-        off = "turned off by the settings"
-    return {"mode": settings.speculation if off is None else "off", "off": off}

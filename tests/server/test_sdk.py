@@ -132,12 +132,28 @@ def test_the_model_list_knows_all_names_of_the_model() -> None:
         assert served.http.post("/chat/completions", json={"messages": HI}).status_code == 200
 
 
+def test_the_model_list_tells_how_the_model_answers_where_nothing_is_said() -> None:
+    pair = ScriptPair(says("x"), default_chat_template_kwargs={"enable_thinking": True})
+    with stand(pair, speculation="off") as served:
+        meta = served.http.get("/v1/models").json()["data"][0]["meta"]
+        assert served.http.get("/health").json()["speculation"] == meta["speculation"]
+    assert (meta["thinking"], meta["speculation"]) == (True, {"mode": "off", "off": "turned off by the settings"})
+    pair = ScriptPair(says("x"), default_chat_template_kwargs={"refuse": True})
+    with stand(pair) as served:
+        assert served.http.get("/v1/models").json()["data"][0]["meta"]["thinking"] is None
+
+
 def test_the_model_list_tells_what_drafts_and_what_is_doubtful_about_the_pair() -> None:
     pair = ScriptPair(says("x"), speculator_id="poolside/Laguna-Script-DFlash-INT4", warnings=("Trained for INT4.",))
     with stand(pair) as served:
-        meta = served.http.get("/v1/models").json()["data"][0]["meta"]
+        card = served.http.get("/v1/models").json()["data"][0]
+    assert {"tools", "temperature", "speculation", "response_format"} <= set(card["supported_parameters"])
+    assert "messages" not in card["supported_parameters"]
+    meta = card["meta"]
     assert meta == {
         "n_ctx": 4096,
+        "thinking": False,
+        "speculation": {"mode": "auto", "off": None},
         "speculator": "poolside/Laguna-Script-DFlash-INT4",
         "speculation_off": None,
         "warnings": ["Trained for INT4."],

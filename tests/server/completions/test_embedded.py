@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import httpx2
 import openai
 import pytest
 
-from models.checkpoint import EMBEDDED, find_checkpoint
 from models.runtime import load_runtime
-from models.tokenizer import Tokenizer
 from server.settings import Settings
 from tests.server.stand import running, wait_until
 
@@ -35,7 +34,9 @@ def test_a_rendered_prompt_goes_on_as_the_chat_does_whatever_drafts_and_however_
         max_tokens=40,
     )
     asked: Any = {"model": "laguna-tiny", "temperature": 0, "max_tokens": 40}
-    ids = Tokenizer.load(find_checkpoint(EMBEDDED)).encode(PROMPT)
+    told = httpx2.post(f"{sdk.base_url}tokenize", json={"prompt": PROMPT}).json()
+    ids = told["tokens"]
+    assert httpx2.post(f"{sdk.base_url}detokenize", json={"tokens": ids}).json()["content"] == PROMPT
     for prompt in (PROMPT, ids):
         for speculation in ("always", "off"):
             told = sdk.completions.create(prompt=prompt, extra_body={"speculation": speculation}, **asked)
