@@ -7,11 +7,14 @@ from typing import Literal
 import mlx.core as mx
 import mlx.nn as nn
 
-from models.cache import CacheError, FullCache, KVCache, WindowCache
+from models.cache import CacheError, FullCache, WindowCache
 from models.config import AttentionConfig
 from models.contract import Row
 from models.joining import Projection, join
+from models.packed_cache import PackedCache
 from models.rope import Rotary
+
+KVCache = FullCache | PackedCache | WindowCache
 
 Mask = Literal["causal"] | mx.array | None
 
@@ -87,7 +90,7 @@ def own(cache: object) -> KVCache:
     Raises:
         CacheError: it is not.
     """
-    if not isinstance(cache, FullCache | WindowCache):
+    if not isinstance(cache, FullCache | PackedCache | WindowCache):
         raise CacheError(f"a {type(cache).__name__} is not a cache that make_caches or make_context returned")
     return cache
 

@@ -230,6 +230,3 @@ class WindowCache:
             raise CacheError(f"a window of {self.window} cannot resume from rows {part.start}..{part.stop}")
         self._rows.fill(parts, self._kept + max(64, self.window // 2))
         self.offset = part.stop
-
-
-KVCache = FullCache | WindowCache

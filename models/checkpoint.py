@@ -21,7 +21,7 @@ from models.dflash_laguna import DFlashLaguna
 from models.errors import CheckpointError
 from models.hub import cached, fetch, is_hub_id
 from models.laguna import Laguna
-from models.loading import DEFAULTS, Loading, with_attention_factor
+from models.loading import DEFAULTS, Loading, with_attention_factor, with_kv_bits
 from models.naming import named
 from models.packing import compressed, loader_settings, read_packing
 from models.pairing import check_pair, read_speculator
@@ -139,6 +139,7 @@ def open_target(folder: Path, loading: Loading = DEFAULTS) -> Laguna:
         ValueError: weights that are missing, too many or of other shapes.
     """
     config = with_attention_factor(TargetConfig.from_path(folder), loading.attention_factor)
+    config = with_kv_bits(config, loading.kv_bits)
     raw = read_packing(folder)
     container = compressed(raw)
 

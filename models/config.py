@@ -33,6 +33,7 @@ class AttentionConfig:
     rope: RopeConfig
     qkv_bias: bool = False
     output_bias: bool = False
+    kv_bits: int | None = None
 
     @property
     def gate_rows(self) -> int:

@@ -11,8 +11,8 @@ from typing import Never
 import mlx.core as mx
 import mlx.nn as nn
 
-from models.attention import Attention, Layout, Mask, by_head, own
-from models.cache import CacheError, KVCache, WindowCache
+from models.attention import Attention, KVCache, Layout, Mask, by_head, own
+from models.cache import CacheError, WindowCache
 from models.config import SpeculatorConfig
 from models.contract import LayerCache, Row
 from models.experts import FeedForward

@@ -10,12 +10,14 @@ from dataclasses import replace
 import mlx.core as mx
 import mlx.nn as nn
 
-from models.attention import Attention, Layout, Mask
-from models.cache import FullCache, KVCache, WindowCache
-from models.config import Gating, TargetConfig
+from models.attention import Attention, KVCache, Layout, Mask
+from models.cache import FullCache, WindowCache
+from models.config import AttentionConfig, Gating, TargetConfig
 from models.contract import LayerCache, Output, Row
 from models.experts import Experts, FeedForward
+from models.loading import packed_group
 from models.naming import named
+from models.packed_cache import PackedCache
 
 PORTIONS = 8
 """A pass over blocks goes to the device in about so many portions, each while the next one is still written down."""
@@ -69,8 +71,7 @@ class Laguna(nn.Module):
 
     def make_caches(self, slack: int) -> list[LayerCache]:
         """Empty caches, one per layer, that can give back up to `slack` tokens at any time."""
-        windows = [attention.window for attention in self.config.attention]
-        return [FullCache() if window is None else WindowCache(window, slack) for window in windows]
+        return [_cache(attention, slack) for attention in self.config.attention]
 
     def __call__(
         self, ids: mx.array, rows: Sequence[Row], *, taps: Sequence[int] = (), logit_rows: mx.array | None = None
@@ -135,3 +136,10 @@ class Laguna(nn.Module):
                 if gate.shape[0] == (shaped := replace(attention, gating=kind)).gate_rows:
                     LOG.warning("layer %d: gating is %s in the config, its tensor is %s", index, attention.gating, kind)
                     layer.self_attn = Attention(shaped)
+
+
+def _cache(attention: AttentionConfig, slack: int) -> LayerCache:
+    if attention.window is not None:
+        return WindowCache(attention.window, slack)
+    group = packed_group(attention.head_dim)
+    return FullCache() if attention.kv_bits is None or group is None else PackedCache(attention.kv_bits, group)

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Literal
 
 from models.config import AttentionConfig, TargetConfig
+from models.errors import CheckpointError
 from models.progress import Report, unreported
 
+KvBits = Literal[4, 8]
 AttentionFactor = Literal["derived", "config"]
 
 
@@ -20,6 +22,7 @@ class Loading:
         speculator_bits: bits of the speculator's linear layers, quantised as they are loaded; None leaves them.
         fp8_bits: bits to which weights published as 8-bit floats are packed; None multiplies them out, exactly but for
             one rounding to the run dtype, in twice the memory.
+        kv_bits: bits to which the keys and values of layers that see everything are packed; None keeps them exact.
         revision: of the target, where that is a hub id: a branch, tag or commit; None for the main branch.
         memory_limit: GiB that weights and sessions may take; None for what the machine says.
         calibration: a file of what decoding costs on this machine, for this pair, to start from; None measures it.
@@ -29,6 +32,7 @@ class Loading:
     attention_factor: AttentionFactor = "derived"
     speculator_bits: Literal[4] | None = None
     fp8_bits: Literal[8] | None = None
+    kv_bits: KvBits | None = None
     revision: str | None = None
     memory_limit: float | None = None
     calibration: Path | None = None
@@ -37,6 +41,24 @@ class Loading:
 
 DEFAULTS = Loading()
 """Nothing chosen."""
+
+
+def packed_group(head_dim: int) -> int | None:
+    """Numbers of a packed key or value that share a scale: 64, or 32 where that does not fit; None for neither."""
+    return next((group for group in (64, 32) if head_dim % group == 0), None)
+
+
+def with_kv_bits(config: TargetConfig, bits: KvBits | None) -> TargetConfig:
+    """The same network, what its layers without a window remember packed to `bits`.
+
+    Raises:
+        CheckpointError: a head has a width that cannot be packed.
+    """
+    wrong = [layer.head_dim for layer in config.attention if layer.window is None and not packed_group(layer.head_dim)]
+    if bits is not None and wrong:
+        raise CheckpointError(f"--kv-bits needs heads of a multiple of 32, and this network's have {wrong[0]}")
+    packed = (replace(layer, kv_bits=None if layer.window else bits) for layer in config.attention)
+    return replace(config, attention=tuple(packed))
 
 
 def with_attention_factor(config: TargetConfig, chosen: AttentionFactor) -> TargetConfig:

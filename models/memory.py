@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from models.config import AttentionConfig, SpeculatorConfig, TargetConfig
 from models.errors import CheckpointError
+from models.loading import packed_group
 
 GIB = 2**30
 
@@ -107,8 +108,11 @@ def footprint(
 
 
 def row_bytes(layer: AttentionConfig, width: int) -> int:
-    """Keys and values of one token in one layer."""
-    return 2 * layer.kv_heads * layer.head_dim * width
+    """Keys and values of one token in one layer; packed ones with a scale and an offset for each group."""
+    if layer.kv_bits is None:
+        return 2 * layer.kv_heads * layer.head_dim * width
+    groups = layer.head_dim // (packed_group(layer.head_dim) or 1)
+    return 2 * layer.kv_heads * (layer.head_dim * layer.kv_bits // 8 + 2 * width * groups)
 
 
 def buffer_rows(window: int, slack: int) -> int:

@@ -141,7 +141,7 @@ def _grammars(folder: Path, vocab_size: int, tokenizer: Tokenizer) -> tuple[Gram
 
 def _fingerprint(folder: Path, choice: Choice, loading: Loading) -> str:
     """Rows of one pair must never be read by another; MLX's own arithmetic changes with its version."""
-    ways = loading.attention_factor, loading.speculator_bits, loading.fp8_bits
+    ways = loading.attention_factor, loading.speculator_bits, loading.fp8_bits, loading.kv_bits
     folders = [folder] if choice.folder is None else [folder, choice.folder]
     return fingerprint(folders, [run_dtype(), version("mlx"), mx.default_device(), *ways])
 

@@ -10,6 +10,7 @@ def loading(settings: Settings) -> Loading:
         attention_factor=settings.attention_factor,
         speculator_bits=4 if settings.quantize_speculator == "4" else None,
         fp8_bits=8 if settings.quantize_fp8 == "8" else None,
+        kv_bits=None if settings.kv_bits == "off" else 8 if settings.kv_bits == "8" else 4,
         revision=settings.revision,
         memory_limit=settings.memory_limit,
         calibration=settings.calibration,

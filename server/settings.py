@@ -45,6 +45,10 @@ class Settings(BaseSettings):
     memory_limit: float | None = Field(
         None, gt=0, description="Memory for weights and conversations, in GiB. Without it, what the machine says."
     )
+    kv_bits: Literal["off", "8", "4"] = Field(
+        "off",
+        description="Bits to which layers without a window pack what they remember: longer contexts, other texts.",
+    )
     prefix_cache_gib: float | None = Field(
         None,
         ge=0,

@@ -8,7 +8,7 @@ from models.config import SpeculatorConfig, TargetConfig
 from models.device import on_own_thread
 from models.errors import CheckpointError
 from models.finding import Choice, choose, hub_name
-from models.loading import with_attention_factor
+from models.loading import with_attention_factor, with_kv_bits
 from models.outline import outline
 from models.pairing import is_speculator, mask_warnings, read_speculator
 from models.shards import DamagedFile, damaged
@@ -49,7 +49,8 @@ def _target(settings: Settings) -> TargetFacts:
 def _target_config(folder: Path, settings: Settings) -> TargetConfig:
     if is_speculator(folder):
         raise CheckpointError(f"{folder} holds a speculator: name its target first, and this one after it")
-    return with_attention_factor(TargetConfig.from_path(folder), settings.attention_factor)
+    config = with_attention_factor(TargetConfig.from_path(folder), settings.attention_factor)
+    return with_kv_bits(config, loading(settings).kv_bits)
 
 
 def _damage(folder: Path) -> tuple[DamagedFile, ...]:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.cache import CacheError, FullCache, KVCache, WindowCache
+from models.attention import KVCache
+from models.cache import CacheError, FullCache, WindowCache
 
 WIDTH = 2
 
