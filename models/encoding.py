@@ -10,6 +10,9 @@ import tokenizers
 
 from models.spelling import Rendered
 
+_REST = "text"
+"""A word for whatever is no added token."""
+
 
 def without(encoder: tokenizers.Tokenizer, tokens: Collection[str]) -> tokenizers.Tokenizer:
     """The same vocabulary and merges, to which these added tokens are ordinary text."""
@@ -23,6 +26,16 @@ def without(encoder: tokenizers.Tokenizer, tokens: Collection[str]) -> tokenizer
         model["vocab"] = {token: id_ for token, id_ in model["vocab"].items() if token in made or token not in tokens}
     # An added token that the model's own vocabulary does not know would be given another id.
     model["vocab"] |= {token["content"]: encoder.token_to_id(token["content"]) for token in kept}
+    return tokenizers.Tokenizer.from_str(json.dumps(spec))
+
+
+def cutter(encoder: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
+    """What finds the encoder's added tokens just as it does, and takes every text between them for one token."""
+    spec = json.loads(encoder.to_str())
+    vocab = {token["content"]: token["id"] for token in spec["added_tokens"]}
+    rest = max(vocab.values(), default=0) + 1
+    model = {"type": "WordLevel", "vocab": vocab | {_REST: rest}, "unk_token": _REST}
+    spec |= {"model": model, "pre_tokenizer": None, "post_processor": None, "decoder": None}
     return tokenizers.Tokenizer.from_str(json.dumps(spec))
 
 
@@ -47,7 +60,7 @@ class _Stretch:
 
 
 def encode_marked(
-    encoder: tokenizers.Tokenizer,
+    cuts: tokenizers.Tokenizer,
     plain: tokenizers.Tokenizer,
     special: Collection[int],
     prompt: Rendered,
@@ -59,16 +72,16 @@ def encode_marked(
     only looks like one, so the cuts are the template's; the stretches are then encoded as text, without the mark.
 
     Args:
-        encoder: with its special tokens.
-        plain: the same without them.
+        cuts: the `cutter` of an encoder.
+        plain: the same encoder `without` its special tokens.
         special: their ids.
         prompt: of which `mark` is not empty.
         places: characters, in any order.
     """
-    whole = encoder.encode_batch([prompt.marked], add_special_tokens=False)[0]
+    whole = cuts.encode_batch([prompt.marked], add_special_tokens=False)[0]
     found = [(id_, *span) for id_, span in zip(whole.ids, whole.offsets, strict=True) if id_ in special]
-    cuts = [(0, 0), *((start, stop) for _, start, stop in found), (len(prompt.marked), len(prompt.marked))]
-    between = [(last[1], next_[0]) for last, next_ in pairwise(cuts)]
+    edges = [(0, 0), *((start, stop) for _, start, stop in found), (len(prompt.marked), len(prompt.marked))]
+    between = [(last[1], next_[0]) for last, next_ in pairwise(edges)]
     texts = plain.encode_batch([prompt.between(*span) for span in between], add_special_tokens=False)
     stretches: list[_Stretch] = []
     total = 0

@@ -15,7 +15,7 @@ from typing import Any
 import tokenizers
 
 from models.config import read_json
-from models.encoding import encode_marked, without
+from models.encoding import cutter, encode_marked, without
 from models.messages import MessageError, TemplateError, for_template
 from models.spelling import RAW, Rendered, Spellings, rendered
 from models.template import ChatTemplate
@@ -177,7 +177,7 @@ class Tokenizer:
         """
         whole = replace(prompt, marked=_LONE_SURROGATE.sub("\ufffd", prompt.marked))
         if prompt.mark:
-            return encode_marked(self._encoder, self._plain, self._special, whole, places)
+            return encode_marked(self._cutter, self._plain, self._special, whole, places)
         encoding = self._encoder.encode_batch([whole.marked], add_special_tokens=False)[0]
         tokens = [encoding.char_to_token(place) for place in places]
         ids = encoding.ids
@@ -191,6 +191,10 @@ class Tokenizer:
     @cached_property
     def _spellings(self) -> Spellings:
         return Spellings(self._special.values())
+
+    @cached_property
+    def _cutter(self) -> tokenizers.Tokenizer:
+        return cutter(self._encoder)
 
     @cached_property
     def _plain(self) -> tokenizers.Tokenizer:

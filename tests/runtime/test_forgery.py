@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Encoder
 
 from models.checkpoint import EMBEDDED, find_checkpoint
-from models.encoding import encode_marked, without
+from models.encoding import cutter, encode_marked, without
 from models.spelling import Rendered, Spellings
 from models.tokenizer import TemplateError, Tokenizer
 from tests.runtime.checkpoint_files import MARKERS, SPECIALS, byte_level_bpe, write_tokenizer
@@ -47,6 +47,8 @@ CONTROLS = {
     name: {token.content for token in encoder.get_added_tokens_decoder().values()} for name, encoder in ENCODERS.items()
 }
 PLAIN = {name: without(encoder, CONTROLS[name]) for name, encoder in ENCODERS.items()}
+
+CUTTERS = {name: cutter(encoder) for name, encoder in ENCODERS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +118,7 @@ def test_text_that_spells_nothing_encodes_as_it_always_did(name: str, text: str,
         plain = PLAIN[name].encode(text, add_special_tokens=False).ids
         whole = encoder.encode(text, add_special_tokens=False).ids
         if added.isdisjoint(whole):
-            assert encode_marked(encoder, PLAIN[name], added, Rendered(marked, "\ue000"), [])[0] == plain == whole
+            assert encode_marked(CUTTERS[name], PLAIN[name], added, Rendered(marked, "\ue000"), [])[0] == plain == whole
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -128,7 +130,7 @@ def test_special_tokens_of_the_template_cut_the_text_and_those_of_a_message_do_n
     added = frozenset(encoder.get_added_tokens_decoder())
     said = [text.replace("\ue000", "") for text, _ in pieces]
     marked = "".join(spellings.marked(text, "\ue000") + token for text, (_, token) in zip(said, pieces, strict=True))
-    ids, _ = encode_marked(encoder, PLAIN[name], added, Rendered(marked, "\ue000"), [])
+    ids, _ = encode_marked(CUTTERS[name], PLAIN[name], added, Rendered(marked, "\ue000"), [])
     expected: list[int | None] = []
     for text, (_, token) in zip(said, pieces, strict=True):
         expected += [*PLAIN[name].encode(text, add_special_tokens=False).ids, encoder.token_to_id(token)]
