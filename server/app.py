@@ -14,6 +14,7 @@ from server.api.identity import RequestId
 from server.api.messages import route as messages
 from server.api.refused import refused
 from server.api.wire import Json
+from server.door.entrance import guard
 from server.engine import Engine
 from server.errors import (
     InternalError,
@@ -41,6 +42,7 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
             await engine.stop()
 
     app = FastAPI(title="laguna-server", lifespan=life, docs_url=None, redoc_url=None, redirect_slashes=False)
+    guard(app, settings, refused)
     app.add_middleware(RequestId)
     for prefix in ("/v1", ""):
         app.include_router(chat.routes(engine, settings), prefix=prefix)

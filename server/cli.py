@@ -26,11 +26,17 @@ class ServeCommand(click.Command):
 
 
 def _option(name: str, field: FieldInfo) -> click.Option:
+    if field.annotation is bool:
+        flag = f"--{name.replace('_', '-')}"
+        return click.Option([flag, name], help=field.description, flag_value="true", default=None)
     choices = [choice for choice in get_args(field.annotation) if isinstance(choice, str)]
-    default = "" if field.default is None else f"  [default: {field.default}]"
+    several = field.default == ()
+    default = "" if field.default is None or several else f"  [default: {field.default}]"
+    again = " May be given several times." if several else ""
     return click.Option(
         [f"--{name.replace('_', '-')}", name],
-        help=f"{field.description}{default}",
+        help=f"{field.description}{again}{default}",
+        multiple=several,
         metavar="|".join(choices) or "VALUE",
     )
 
@@ -42,7 +48,7 @@ def main() -> None:
 
 
 @main.command(cls=ServeCommand)
-def serve(**given: str | None) -> None:
+def serve(**given: str | tuple[str, ...] | None) -> None:
     """Serve a model over HTTP.
 
     Every option can be set in the environment too, as LAGUNA_<NAME>; the command line wins.
@@ -137,14 +143,14 @@ def bench(
     raise SystemExit(run(settings, measured, Wanted(calibration, json_file, plots)))
 
 
-def _settings(given: Mapping[str, str | None]) -> Settings:
+def _settings(given: Mapping[str, str | tuple[str, ...] | None]) -> Settings:
     """What was given, over the environment, over the defaults."""
     from pydantic import ValidationError
 
     from server.settings import Settings
 
     try:
-        return Settings.model_validate({name: value for name, value in given.items() if value is not None})
+        return Settings.model_validate({name: value for name, value in given.items() if value not in (None, ())})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise click.UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error

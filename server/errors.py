@@ -29,6 +29,64 @@ class BodyTooLarge(Refusal):
     """The body is longer than the server reads."""
 
 
+class HeadTooLarge(Refusal):
+    """The request has more or longer headers than the server reads."""
+
+
+class UrlTooLong(Refusal):
+    """The URL is longer than the server reads."""
+
+
+class MalformedRequest(Refusal):
+    """What came is not HTTP."""
+
+
+class UnsupportedTransfer(Refusal):
+    """A transfer encoding that the server does not read."""
+
+
+class TooDeep(Refusal):
+    """The JSON body is nested deeper than anything a request needs."""
+
+
+class TooMany(Refusal):
+    """A list in the body is longer than the server takes."""
+
+
+class SlowUpload(Refusal):
+    """The request did not arrive in time."""
+
+    def __init__(self, *, seconds: float) -> None:
+        super().__init__(f"The request did not arrive within {seconds:g} seconds.")
+
+
+class ForeignHost(Refusal):
+    """The request is for a host that is not this server: a page of another site may have been led here."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"This server does not answer to the host '{host}'. Start it with --allowed-host if it should."
+        )
+
+
+class WrongKey(Refusal):
+    """No API key, or none that opens this server."""
+
+    def __init__(self, *, given: bool) -> None:
+        super().__init__(
+            "Incorrect API key provided."
+            if given
+            else "You didn't provide an API key: send 'Authorization: Bearer KEY' or 'x-api-key: KEY'."
+        )
+
+
+class TooManyConnections(Refusal):
+    """As many connections are open as may be."""
+
+    def __init__(self) -> None:
+        super().__init__("The server is busy: too many connections are open. Please retry shortly.")
+
+
 class MissingParameter(Refusal):
     """A required field is absent."""
 
@@ -163,18 +221,28 @@ VERDICTS: dict[type[Refusal], Verdict] = {
     InvalidValue: Verdict(400, "invalid_request_error", "invalid_value"),
     UnsupportedParameter: Verdict(400, "invalid_request_error", "unsupported_parameter"),
     ParameterConflict: Verdict(400, "invalid_request_error", "invalid_parameter_combination"),
+    TooDeep: Verdict(400, "invalid_request_error", "nested_too_deeply"),
+    TooMany: Verdict(400, "invalid_request_error", "too_many_items"),
+    MalformedRequest: Verdict(400, "invalid_request_error", "malformed_request"),
     PromptTooLong: Verdict(400, "invalid_request_error", "context_length_exceeded"),
     BudgetTooLong: Verdict(400, "invalid_request_error", "context_length_exceeded"),
     UnrenderablePrompt: Verdict(400, "invalid_request_error", "invalid_prompt"),
+    WrongKey: Verdict(401, "authentication_error", "invalid_api_key"),
     UnknownModel: Verdict(404, "invalid_request_error", "model_not_found"),
     UnknownRoute: Verdict(404, "invalid_request_error", "unknown_url"),
     WrongMethod: Verdict(405, "invalid_request_error", "method_not_allowed"),
+    SlowUpload: Verdict(408, "invalid_request_error", "request_timeout", final=True),
     BodyTooLarge: Verdict(413, "invalid_request_error", "request_too_large"),
     UnsupportedMediaType: Verdict(415, "invalid_request_error", "unsupported_media_type"),
+    UrlTooLong: Verdict(414, "invalid_request_error", "url_too_long"),
+    ForeignHost: Verdict(421, "invalid_request_error", "host_not_allowed"),
     QueueFull: Verdict(429, "rate_limit_error", "queue_full", retry_after=1),
+    HeadTooLarge: Verdict(431, "invalid_request_error", "headers_too_large"),
     ClientGone: Verdict(499, "invalid_request_error", "client_closed_request"),
     InternalError: Verdict(500, "server_error", "internal_error", final=True),
     GenerationFailed: Verdict(500, "server_error", "generation_failed", final=True),
+    UnsupportedTransfer: Verdict(501, "server_error", "unsupported_transfer_encoding", final=True),
+    TooManyConnections: Verdict(503, "server_error", "too_many_connections", retry_after=1),
     ModelLoading: Verdict(503, "server_error", "model_loading", retry_after=1),
     ServerStopping: Verdict(503, "server_error", "server_stopping", retry_after=5),
     EngineDead: Verdict(503, "server_error", "engine_dead", final=True),
@@ -203,7 +271,8 @@ def headers(refusal: Refusal) -> dict[str, str]:
     """What the SDKs read to decide on another try."""
     row = verdict(refusal)
     wait = {} if row.retry_after is None else {"retry-after": str(row.retry_after)}
-    return wait | ({"x-should-retry": "false"} if row.final else {})
+    challenge = {"www-authenticate": "Bearer"} if row.status == 401 else {}
+    return wait | challenge | ({"x-should-retry": "false"} if row.final else {})
 
 
 def clipped(text: str, limit: int) -> str:

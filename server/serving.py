@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 import uvicorn
+from fastapi import FastAPI
 
 from models.runtime import load_runtime
 from server.address import try_address
@@ -17,6 +18,9 @@ from server.app import create_app
 from server.arrival import Arrival
 from server.backend import Pair
 from server.display import Display
+from server.door.bounds import HEAD_BYTES
+from server.door.connection import Patience, patient
+from server.door.keys import UnsafeSettings
 from server.engine import Engine
 from server.loading import loading
 from server.settings import Settings
@@ -37,6 +41,22 @@ class DrainingServer(uvicorn.Server):
         draining = asyncio.create_task(self._engine.drain(self._grace))
         await super().shutdown(sockets)
         draining.cancel()
+
+
+def configured(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    """uvicorn as this server wants it."""
+    patience = Patience(settings.max_connections, settings.upload_timeout, settings.stall_timeout)
+    return uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        log_level=settings.log_level,
+        http=patient(patience),
+        h11_max_incomplete_event_size=HEAD_BYTES,
+        ws="none",
+        # Longer than the grace: this cuts connections, and only those that did not heed it.
+        timeout_graceful_shutdown=round(settings.shutdown_grace) + 3,
+    )
 
 
 def serve_forever(settings: Settings) -> int:
@@ -64,15 +84,11 @@ def run(settings: Settings, load: Callable[[], Pair], arrival: Arrival | None = 
         failed = server.should_exit = True
 
     engine = Engine(load, settings, on_load_failure=give_up, arrival=arrival)
-    config = uvicorn.Config(
-        create_app(engine, settings),
-        host=settings.host,
-        port=settings.port,
-        log_level=settings.log_level,
-        ws="none",
-        # Longer than the grace: this cuts connections, and only those that did not heed it.
-        timeout_graceful_shutdown=round(settings.shutdown_grace) + 3,
-    )
+    try:
+        config = configured(create_app(engine, settings), settings)
+    except UnsafeSettings as error:
+        log.error("%s", error)
+        return 2
     server = DrainingServer(config, engine, settings.shutdown_grace)
     # After its own shutdown uvicorn raises Ctrl-C again, which would end in a traceback.
     with suppress(KeyboardInterrupt):

@@ -1,10 +1,20 @@
 """Every knob of the server, its default and its flag; nothing else reads the environment."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BeforeValidator, Field, SecretStr
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+Item = TypeVar("Item")
+
+
+def _split(value: object) -> object:
+    return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
+
+
+Several = Annotated[tuple[Item, ...], NoDecode, BeforeValidator(_split)]
+"""A flag that may be given several times; in the environment, commas part its values."""
 
 ReasoningField = Literal["reasoning_content", "reasoning", "both"]
 
@@ -36,6 +46,22 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    allowed_host: Several[str] = Field(
+        (), description="Further name under which this server may be asked for (Host header); '*': any."
+    )
+    cors_origin: Several[str] = Field(
+        (), description="Origin whose web pages may call this server, as https://example.org; '*': any."
+    )
+    api_key: Several[SecretStr] = Field(
+        (), description="Key that opens the server; without one everybody who can reach it may use it."
+    )
+    api_key_file: Path | None = Field(None, description="File of such keys, one a line.")
+    insecure: bool = Field(False, description="Listen beyond this machine without an API key.")
+    max_connections: int = Field(128, ge=1, description="Connections that may be open; more are refused.")
+    upload_timeout: float = Field(60.0, gt=0, description="Seconds in which a request must have arrived whole.")
+    stall_timeout: float = Field(
+        60.0, gt=0, description="Seconds after which a client that does not read its answer is cut off."
+    )
     concurrency: int = Field(8, ge=1, description="Requests that are decoded side by side.")
     queue: int = Field(64, ge=0, description="Requests that may wait for a place; more are refused.")
     prefill_chunk: int = Field(512, ge=1, description="Prompt tokens read in one round, beside the others' blocks.")

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 from starlette.requests import ClientDisconnect
 
+from server.api.limits import bounded
 from server.errors import (
     BodyTooLarge,
     ClientGone,
@@ -17,6 +18,7 @@ from server.errors import (
     InvalidValue,
     MissingParameter,
     Refusal,
+    TooDeep,
     UnreadableBody,
     UnsupportedMediaType,
 )
@@ -46,6 +48,8 @@ async def json_body(request: Request, limit: int) -> bytes:
     """
     if not _JSON_TYPE.match(request.headers.get("content-type", "")):
         raise UnsupportedMediaType("Send the body as JSON, with the header 'Content-Type: application/json'.")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise UnsupportedMediaType("Send the body as it is, without a 'Content-Encoding'.")
     refusal = BodyTooLarge(f"The request body is larger than {limit} bytes.")
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
@@ -65,15 +69,19 @@ def parsed(body: bytes) -> dict[str, Any]:
     """The JSON object in `body`; NaN and the infinities, which Python would let pass, are not JSON.
 
     Raises:
-        UnreadableBody: not JSON, not UTF-8, nested too deeply, or not an object.
+        UnreadableBody: not JSON, not UTF-8, or not an object.
+        TooDeep, TooMany: more than any request needs.
     """
     try:
         value = json.loads(body, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise TooDeep("The JSON body of your request is nested too deeply.") from error
+    except ValueError as error:
         where = f"{error.msg} (character {error.pos})" if isinstance(error, json.JSONDecodeError) else str(error)
         raise UnreadableBody(f"We could not parse the JSON body of your request: {where}.") from error
     if not isinstance(value, dict):
         raise UnreadableBody(f"The JSON body of your request must be an object, not {json_kind(value)}.")
+    bounded(value)
     return value
 
 

@@ -14,6 +14,7 @@ from server.app import create_app
 from server.arrival import Arrival
 from server.backend import Pair
 from server.engine import Engine
+from server.serving import configured
 from server.settings import Settings
 from tests.server.script import ScriptPair
 
@@ -56,9 +57,8 @@ def running(
 ) -> Generator[tuple[int, Engine]]:
     """The port of a server that has started (its model may still be loading)."""
     engine = Engine(load, settings, on_load_failure=on_load_failure, arrival=arrival)
-    config = uvicorn.Config(
-        create_app(engine, settings), port=0, log_level="warning", timeout_graceful_shutdown=5, ws="none"
-    )
+    quiet = settings.model_copy(update={"port": 0, "log_level": "warning"})
+    config = configured(create_app(engine, settings), quiet)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -26,7 +26,7 @@ from tests.server.wire import chunks, refused
 def half_open(served: Stand, **body: object) -> socket.socket:
     """A request on a bare socket, sent and not read."""
     content = json.dumps(asked(**body)).encode()
-    lines = ("POST /v1/chat/completions HTTP/1.1", "Host: x", "Content-Type: application/json")
+    lines = ("POST /v1/chat/completions HTTP/1.1", "Host: localhost", "Content-Type: application/json")
     head = "\r\n".join([*lines, f"Content-Length: {len(content)}"])
     sock = socket.create_connection(("127.0.0.1", served.port))
     sock.sendall(head.encode() + b"\r\n\r\n" + content)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from server.api.chat import parameters, schema
 from server.api.wire import json_body, parsed
-from server.errors import VERDICTS, ClientGone, Refusal, UnreadableBody, envelope, headers
+from server.errors import VERDICTS, ClientGone, Refusal, TooDeep, UnreadableBody, envelope, headers
 from server.turn import Turn
 
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=5)
@@ -69,7 +69,7 @@ def test_any_body_is_a_turn_or_a_named_refusal(body: dict[str, object]) -> None:
 def test_any_bytes_are_an_object_or_an_unreadable_body(body: bytes) -> None:
     try:
         value: object = parsed(body)
-    except UnreadableBody as refusal:
+    except (UnreadableBody, TooDeep) as refusal:
         value = {"refused": refusal.message}
     assert isinstance(value, dict)
 

@@ -1,0 +1,104 @@
+"""Who may ask: API keys, read from the settings and compared in constant time."""
+
+import hmac
+import logging
+import stat
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from server.door.answering import Answers
+from server.door.hosts import is_loopback
+from server.errors import WrongKey
+from server.settings import Settings
+
+log = logging.getLogger(__name__)
+
+OPEN = frozenset({"/health", "/ready"})
+"""Paths that whoever watches over the server reads without a key."""
+
+
+class UnsafeSettings(ValueError):
+    """The settings would open the server to whoever can reach it, or name keys that cannot be used."""
+
+
+class Keys:
+    """The keys that open this server; only their digests are held."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._digests = tuple(sha256(key.encode()).digest() for key in keys)
+
+    def __len__(self) -> int:
+        return len(self._digests)
+
+    def open_with(self, key: str) -> bool:
+        """Whether it is one of them. Every one is compared, so the time tells nothing."""
+        digest = sha256(key.encode()).digest()
+        return sum(hmac.compare_digest(digest, own) for own in self._digests) > 0
+
+
+def keys_of(settings: Settings) -> Keys:
+    """The keys that the settings name, directly and in their file.
+
+    Raises:
+        UnsafeSettings: a key cannot be sent in a header, the file cannot be read or holds none, or other machines
+            could ask without one.
+    """
+    keys = [key.get_secret_value() for key in settings.api_key]
+    if settings.api_key_file is not None:
+        keys += _read(settings.api_key_file)
+    if any(not key or not key.isascii() or not key.isprintable() or " " in key for key in keys):
+        raise UnsafeSettings("an API key must be printable ASCII without spaces, and not empty")
+    if not keys and not settings.insecure and not is_loopback(settings.host):
+        raise UnsafeSettings(
+            f"listening on {settings.host} lets other machines in, and no API key is set. Give one (--api-key-file, "
+            "LAGUNA_API_KEY), listen on 127.0.0.1, or say --insecure if everybody who can reach it may use it"
+        )
+    return Keys(keys)
+
+
+def _read(path: Path) -> list[str]:
+    """One key a line; blank lines and those that begin with # are not keys."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+        mode = path.stat().st_mode
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnsafeSettings(f"the file of API keys {path} cannot be read: {error}") from error
+    if mode & (stat.S_IRGRP | stat.S_IROTH):
+        log.warning("other users of this machine can read the API keys in %s; chmod 600 keeps them out", path)
+    keys = [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
+    if not keys:
+        raise UnsafeSettings(f"the file of API keys {path} holds none")
+    return keys
+
+
+def presented(headers: Headers) -> list[str]:
+    """What a request shows: a bearer token, as OpenAI's clients do, and `x-api-key`, as Anthropic's do."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    bearer = [token.strip()] if scheme.lower() == "bearer" else []
+    own = headers.get("x-api-key")
+    return [key for key in (*bearer, own) if key]
+
+
+class KeyCheck:
+    """Refuses requests without a key, where keys are set. Plain ASGI."""
+
+    def __init__(self, app: ASGIApp, keys: Keys, answers: Answers) -> None:
+        self._app = app
+        self._keys = keys
+        self._answers = answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on what may come in."""
+        if scope["type"] != "http" or not self._keys or scope["path"] in OPEN:
+            await self._app(scope, receive, send)
+            return
+        shown = presented(Headers(scope=scope))
+        if any(self._keys.open_with(key) for key in shown):
+            await self._app(scope, receive, send)
+            return
+        await self._answers(Request(scope), WrongKey(given=bool(shown)))(scope, receive, send)
