@@ -39,6 +39,8 @@ class Mail:
         Raises:
             Refusal: a request failed, by name.
         """
+        # With mail waiting, neither this nor a send to a client that is gone would ever let another task run.
+        await asyncio.sleep(0)
         place, news = await self._queue.get()
         if isinstance(news, Refusal):
             raise news

@@ -166,11 +166,11 @@ def rest_of(sock: socket.socket) -> bytes:
 
 
 def test_a_client_that_does_not_read_its_stream_is_cut_off_and_its_slot_is_free() -> None:
-    def much(prompt: str) -> list[tuple[int, ...]]:
-        return [ids_of("x" * 1000)] * 20_000
-
-    pair = ScriptPair(much, context_length=10**9)
-    with stand(pair, concurrency=1, stall_timeout=0.5) as served, stalled(served, stream=True, logprobs=True) as sock:
+    pair = ScriptPair(lambda _: [ids_of("x" * 50)] * 10_000, context_length=10**9, pace=0.005)
+    with (
+        stand(pair, concurrency=1, stall_timeout=0.5) as served,
+        stalled(served, stream=True, logprobs=True, top_logprobs=20) as sock,
+    ):
         served.wait_until(lambda: pair.sessions == 1)
         served.wait_until(lambda: served.engine.health.running == 0, 20)
         assert served.post(max_tokens=3).status_code == 200
