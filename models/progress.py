@@ -1,15 +1,15 @@
-"""How far a checkpoint is on its way from the hub to the device."""
+"""How far a checkpoint is on its way from the hub to the first answer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-Phase = Literal["download", "load"]
+Phase = Literal["download", "load", "warm-up"]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """One step of the way: `done` of `total` bytes of `what` (a hub id, or a folder's name)."""
+    """One step of the way: `done` of `total` of `what` (a hub id, or a folder's name); bytes, or ways of warming up."""
 
     phase: Phase
     what: str

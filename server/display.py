@@ -4,17 +4,19 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from tqdm import tqdm
 
-from models.progress import Progress, size
+from models.progress import Phase, Progress, size
 
 log = logging.getLogger(__name__)
 
 EVERY = 10.0
 """Seconds between two lines in the log."""
+
+_DOING: Mapping[Phase, str] = {"download": "fetching", "load": "loading", "warm-up": "warming up"}
 
 
 class Display:
@@ -35,13 +37,15 @@ class Display:
                 self._draw(progress)
             elif self._clock() - self._told >= EVERY:
                 self._told = self._clock()
-                log.info("%s: %.0f %% of %s", _named(progress), 100 * progress.fraction, size(progress.total))
+                of = "" if progress.phase == "warm-up" else f" of {size(progress.total)}"
+                log.info("%s: %.0f %%%s", _named(progress), 100 * progress.fraction, of)
 
     def _draw(self, progress: Progress) -> None:
         named, bar = _named(progress), self._bar
         if bar is None or self._of != named:
             self.close()
-            bar = tqdm(desc=named, total=progress.total, unit="B", unit_scale=True, leave=False, file=self._stream)
+            unit = "" if progress.phase == "warm-up" else "B"
+            bar = tqdm(desc=named, total=progress.total, unit=unit, unit_scale=True, leave=False, file=self._stream)
             self._bar, self._of = bar, named
         bar.total = progress.total
         bar.update(progress.done - bar.n)
@@ -56,4 +60,4 @@ class Display:
 
 
 def _named(progress: Progress) -> str:
-    return f"{'fetching' if progress.phase == 'download' else 'loading'} {progress.what}"
+    return f"{_DOING[progress.phase]} {progress.what}"

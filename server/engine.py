@@ -58,12 +58,14 @@ class Engine:
         settings: Settings,
         *,
         on_load_failure: Callable[[], None] | None = None,
+        on_ready: Callable[[Model], None] | None = None,
         arrival: Arrival | None = None,
     ) -> None:
         self._load = load
         self._arrival = Arrival() if arrival is None else arrival
         self._settings = settings
         self._on_load_failure = on_load_failure
+        self._on_ready = on_ready
         self._line = Line()
         self._live: set[Ticket] = set()
         self._followers: dict[Ticket, list[Ticket]] = {}
@@ -228,6 +230,8 @@ class Engine:
             self._state = "ready"
             drafting = self._settings.speculation if model.speculation_off is None else model.speculation_off
             log.info("%s is ready; context %d tokens; speculation: %s", model.id, model.context_length, drafting)
+            if self._on_ready is not None:
+                self._on_ready(model)
 
     def _die(self, reason: str) -> None:
         loading = self._state == "loading"

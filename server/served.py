@@ -30,6 +30,8 @@ class Model:
     """None where its vocabulary does not do for grammars."""
     context_length: int
     """Prompt and answer together, in tokens."""
+    room: int
+    """Bytes for conversations and what is kept of them."""
     sampling: Sampling
     """For requests that do not say."""
     template_kwargs: Mapping[str, Any]
@@ -62,6 +64,7 @@ def served(pair: Pair, settings: Settings) -> Model:
         tokenizer=pair.tokenizer,
         grammars=pair.grammars,
         context_length=fitting,
+        room=pair.left,
         sampling=Sampling(defaults.temperature, defaults.top_k, defaults.top_p, defaults.min_p),
         template_kwargs=pair.default_chat_template_kwargs,
         speculation=settings.speculation,

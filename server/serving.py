@@ -12,6 +12,7 @@ from functools import partial
 import uvicorn
 from fastapi import FastAPI
 
+from models.loading import Loading
 from models.runtime import load_runtime
 from server.address import try_address
 from server.app import create_app
@@ -24,6 +25,8 @@ from server.door.keys import UnsafeSettings
 from server.engine import Engine
 from server.loading import loading
 from server.settings import Settings
+from server.warming import warm
+from server.welcome import Welcome
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +34,17 @@ log = logging.getLogger(__name__)
 class DrainingServer(uvicorn.Server):
     """uvicorn, but what still runs when a signal comes is ended by name instead of being cut."""
 
-    def __init__(self, config: uvicorn.Config, engine: Engine, grace: float) -> None:
+    def __init__(self, config: uvicorn.Config, engine: Engine, grace: float, welcome: Welcome) -> None:
         super().__init__(config)
         self._engine = engine
         self._grace = grace
+        self._welcome = welcome
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Tell the port once it is open: it may have been chosen by the system."""
+        await super().startup(sockets)
+        if self.servers:
+            self._welcome.listening(self.servers[0].sockets[0].getsockname()[1])
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let requests end while uvicorn waits for their connections."""
@@ -63,7 +73,14 @@ def serve_forever(settings: Settings) -> int:
     """Load the checkpoint that the settings name and serve it; see `run`."""
     arrival = Arrival(Display())
     chosen = replace(loading(settings), report=arrival.report)
-    return run(settings, partial(load_runtime, settings.model, settings.speculator, chosen), arrival)
+    return run(settings, partial(_warmed, settings, chosen), arrival)
+
+
+def _warmed(settings: Settings, chosen: Loading) -> Pair:
+    """Load the pair and run it once, on the thread that will own it."""
+    pair = load_runtime(settings.model, settings.speculator, chosen)
+    warm(pair, settings.prefill_chunk, chosen.report)
+    return pair
 
 
 def run(settings: Settings, load: Callable[[], Pair], arrival: Arrival | None = None) -> int:
@@ -83,13 +100,14 @@ def run(settings: Settings, load: Callable[[], Pair], arrival: Arrival | None = 
         nonlocal failed
         failed = server.should_exit = True
 
-    engine = Engine(load, settings, on_load_failure=give_up, arrival=arrival)
+    welcome = Welcome(settings)
+    engine = Engine(load, settings, on_load_failure=give_up, on_ready=welcome.ready, arrival=arrival)
     try:
         config = configured(create_app(engine, settings), settings)
     except UnsafeSettings as error:
         log.error("%s", error)
         return 2
-    server = DrainingServer(config, engine, settings.shutdown_grace)
+    server = DrainingServer(config, engine, settings.shutdown_grace, welcome)
     # After its own shutdown uvicorn raises Ctrl-C again, which would end in a traceback.
     with suppress(KeyboardInterrupt):
         server.run()

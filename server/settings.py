@@ -20,7 +20,7 @@ ReasoningField = Literal["reasoning_content", "reasoning", "both"]
 
 
 class Settings(BaseSettings):
-    """A value comes from the command line, else from `LAGUNA_<NAME>` in the environment, else from here."""
+    """A value comes from the command line, else from `LAGUNA_<NAME>` in the environment, else a file, else here."""
 
     model_config = SettingsConfigDict(env_prefix="LAGUNA_", frozen=True, extra="forbid")
 
@@ -94,3 +94,12 @@ class Settings(BaseSettings):
         "reasoning_content", description="The name under which reasoning is sent: one of the two in use, or both."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")
+
+
+class Folders(BaseSettings):
+    """Where a user's own files lie, as the XDG base directories say."""
+
+    model_config = SettingsConfigDict(frozen=True, env_ignore_empty=True)
+
+    xdg_config_home: Path = Path("~/.config")
+    xdg_state_home: Path = Path("~/.local/state")

@@ -43,10 +43,5 @@ def routes(engine: Engine, settings: Settings) -> APIRouter:
 
 def _progress(step: Progress) -> dict[str, Any]:
     """What is being fetched or loaded, and how much of it is there."""
-    return {
-        "phase": step.phase,
-        "what": step.what,
-        "fraction": round(step.fraction, 4),
-        "done_bytes": step.done,
-        "total_bytes": step.total,
-    }
+    counted = {} if step.phase == "warm-up" else {"done_bytes": step.done, "total_bytes": step.total}
+    return {"phase": step.phase, "what": step.what, "fraction": round(step.fraction, 4)} | counted

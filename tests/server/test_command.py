@@ -19,7 +19,7 @@ from server.settings import Settings
 from tests.server.stand import asked, wait_until
 from tests.server.wire import events, refused
 
-HEAVY = ("mlx", "mlx_lm", "fastapi", "transformers", "models", "rich")
+HEAVY = ("mlx", "mlx_lm", "fastapi", "transformers", "models", "rich", "prompt_toolkit", "httpx2")
 
 
 def loaded_by(*arguments: str) -> set[str]:
@@ -36,7 +36,8 @@ def loaded_by(*arguments: str) -> set[str]:
 def test_help_imports_nothing_heavy() -> None:
     assert loaded_by("--help") == set()
     assert loaded_by("serve", "--help") == {"pydantic_settings"}
-    assert loaded_by("doctor", "--help") == set()
+    for command in ("doctor", "bench", "pull", "service"):
+        assert loaded_by(command, "--help") == set()
 
 
 def test_every_setting_is_a_flag_with_its_default() -> None:
