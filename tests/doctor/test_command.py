@@ -91,7 +91,7 @@ def test_a_wrong_option_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> Non
     assert CliRunner().invoke(main, ["doctor", "--tokens", "0"]).exit_code == 2
     monkeypatch.setenv("LAGUNA_PORT", "many")
     result = CliRunner().invoke(main, ["doctor"])
-    assert (result.exit_code, "port" in result.output) == (2, True)
+    assert (result.exit_code, "LAGUNA_PORT" in result.output) == (2, True)
 
 
 def test_exactness_is_measured_and_told() -> None:
