@@ -13,6 +13,8 @@ from server.api.completions import route as completions
 from server.api.identity import RequestId
 from server.api.messages import route as messages
 from server.api.refused import refused
+from server.api.responses import route as responses
+from server.api.responses.store import Store
 from server.api.wire import Json
 from server.door.entrance import guard
 from server.engine import Engine
@@ -44,10 +46,12 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     app = FastAPI(title="laguna-server", lifespan=life, docs_url=None, redoc_url=None, redirect_slashes=False)
     guard(app, settings, refused)
     app.add_middleware(RequestId)
+    store = Store(settings.responses_kept, settings.responses_kept_mib << 20)
     for prefix in ("/v1", ""):
         app.include_router(chat.routes(engine, settings), prefix=prefix)
         app.include_router(messages.routes(engine, settings), prefix=prefix)
         app.include_router(completions.routes(engine, settings), prefix=prefix)
+        app.include_router(responses.routes(engine, settings, store), prefix=prefix)
         app.include_router(catalog.routes(engine, settings, PARAMETERS), prefix=prefix)
         app.include_router(tokens.routes(engine, settings), prefix=prefix)
     app.include_router(ops.routes(engine, settings))

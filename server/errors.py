@@ -194,6 +194,27 @@ class ClientGone(Refusal):
         super().__init__("The client closed the connection.")
 
 
+class Cancelled(Refusal):
+    """Another request ended this one."""
+
+    def __init__(self) -> None:
+        super().__init__("The response was cancelled.")
+
+
+class UnknownResponse(Refusal):
+    """No kept response has this id."""
+
+    def __init__(self, id_: str) -> None:
+        super().__init__(f"Response with id '{clipped(id_, 100)}' not found.")
+
+
+class PreviousResponseNotFound(Refusal):
+    """The response that a request goes on from is not kept, or not any more."""
+
+    def __init__(self, id_: str) -> None:
+        super().__init__(f"Previous response with id '{clipped(id_, 100)}' not found.", param="previous_response_id")
+
+
 class InternalError(Refusal):
     """A fault of the server's own; its details are in the log, not in the answer."""
 
@@ -228,6 +249,8 @@ VERDICTS: dict[type[Refusal], Verdict] = {
     BudgetTooLong: Verdict(400, "invalid_request_error", "context_length_exceeded"),
     UnrenderablePrompt: Verdict(400, "invalid_request_error", "invalid_prompt"),
     WrongKey: Verdict(401, "authentication_error", "invalid_api_key"),
+    PreviousResponseNotFound: Verdict(400, "invalid_request_error", "previous_response_not_found"),
+    UnknownResponse: Verdict(404, "invalid_request_error", "response_not_found"),
     UnknownModel: Verdict(404, "invalid_request_error", "model_not_found"),
     UnknownRoute: Verdict(404, "invalid_request_error", "unknown_url"),
     WrongMethod: Verdict(405, "invalid_request_error", "method_not_allowed"),
@@ -238,6 +261,7 @@ VERDICTS: dict[type[Refusal], Verdict] = {
     ForeignHost: Verdict(421, "invalid_request_error", "host_not_allowed"),
     QueueFull: Verdict(429, "rate_limit_error", "queue_full", retry_after=1),
     HeadTooLarge: Verdict(431, "invalid_request_error", "headers_too_large"),
+    Cancelled: Verdict(499, "invalid_request_error", "response_cancelled"),
     ClientGone: Verdict(499, "invalid_request_error", "client_closed_request"),
     InternalError: Verdict(500, "server_error", "internal_error", final=True),
     GenerationFailed: Verdict(500, "server_error", "generation_failed", final=True),

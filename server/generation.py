@@ -11,7 +11,7 @@ from models.decode.session import Request, Stats
 from server.attribution import Attribution
 from server.choices import requests
 from server.engine import Engine
-from server.errors import BudgetTooLong, PromptTooLong
+from server.errors import BudgetTooLong, Cancelled, PromptTooLong
 from server.events import Answer, Content, Event, Finished, Piece, Report, Usage
 from server.forcing import compiled
 from server.prompt import Prompt, rendered
@@ -108,6 +108,11 @@ class Generation:
                     pieces[index].append(event)
         return [_answer(pieces[index], ends[index]) for index in range(self.choices)]
 
+    def cancel(self) -> None:
+        """End it for whoever listens, with the refusal `Cancelled`."""
+        self.close()
+        self._mail.put(0, Cancelled())
+
     def close(self) -> None:
         """Nobody listens any more, or it is over. Calling it twice is the same as once."""
         # The first last: those that wait for it are not to be queued when it goes.
@@ -144,7 +149,7 @@ def _budget(turn: Turn, tokens: int, limit: int) -> int:
     if turn.whole_budget and turn.max_tokens is not None and 0 <= room < turn.max_tokens:
         raise BudgetTooLong(tokens=tokens, budget=turn.max_tokens, limit=limit)
     if room < 1:
-        raise PromptTooLong(tokens=tokens, limit=limit, param="messages" if turn.plain is None else "prompt")
+        raise PromptTooLong(tokens=tokens, limit=limit, param=turn.place)
     return room if turn.max_tokens is None else min(turn.max_tokens, room)
 
 

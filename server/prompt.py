@@ -99,7 +99,7 @@ def _written(model: Model, turn: Turn) -> Rendered:
     except MessageError as error:
         raise UnrenderablePrompt(str(error), param=error.path) from error
     except TemplateError as error:
-        raise UnrenderablePrompt(str(error), param="messages") from error
+        raise UnrenderablePrompt(str(error), param=turn.place) from error
 
 
 def _opened(text: str, starts: list[int], marks: list[int]) -> Opened | None:

@@ -90,6 +90,10 @@ class Settings(BaseSettings):
     shutdown_grace: float = Field(
         2.0, ge=0, description="Seconds that running requests get to end when the server stops."
     )
+    responses_kept: int = Field(
+        256, ge=0, description="Answers of /v1/responses kept for requests that go on from them; 0: none."
+    )
+    responses_kept_mib: int = Field(64, ge=1, description="Most memory for them, in MiB.")
     reasoning_field: ReasoningField = Field(
         "reasoning_content", description="The name under which reasoning is sent: one of the two in use, or both."
     )

@@ -68,6 +68,8 @@ class Turn:
     """Role, content, tool_calls, tool_call_id and reasoning_content, as a chat template names them."""
     plain: Plain | None = None
     """What to go on from instead of messages."""
+    place: str = "messages"
+    """Where the request has either."""
     tools: tuple[Mapping[str, Any], ...] = ()
     """The tools that may be called in this turn; none when the client wants no call."""
     wishes: Wishes = Wishes()

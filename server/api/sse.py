@@ -42,9 +42,11 @@ class EventStream(EventSourceResponse):
         *,
         headers: Mapping[str, str] | None = None,
         keep_alive: Callable[[], ServerSentEvent] = comment,
+        on_close: Callable[[], None] = lambda: None,
     ) -> None:
-        """`keep_alive` makes what is sent while there is nothing to say."""
+        """`keep_alive` makes what is sent while there is nothing to say; `on_close` is called once it is over."""
         self._generation = generation
+        self._on_close = on_close
         super().__init__(
             frames,
             headers=headers,
@@ -61,6 +63,7 @@ class EventStream(EventSourceResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._generation.close()
+            self._on_close()
 
 
 async def guarded(frames: AsyncGenerator[bytes], on_error: Callable[[Refusal], bytes]) -> AsyncGenerator[bytes]:

@@ -152,7 +152,7 @@ def test_every_chunk_has_the_logprobs_of_its_text() -> None:
 
 
 def test_what_cannot_be_is_told_as_openais_floor() -> None:
-    from server.api.chat.logprobs import logprobs
+    from server.api.logprobs import logprobs
     from server.events import Token
 
     told = logprobs([Token("a", b"a", float("-inf"), ((b"\xff", float("-inf")),))])["content"][0]

@@ -7,9 +7,9 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from server.api.chat.logprobs import logprobs
 from server.api.chat.schema import ChatRequest
 from server.api.counts import report, usage
+from server.api.logprobs import logprobs
 from server.api.sse import DONE, data
 from server.api.wire import compact
 from server.events import (

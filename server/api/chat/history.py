@@ -1,60 +1,13 @@
 """The messages of a request, and whether they make a conversation."""
 
 from collections.abc import Collection, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
+from server.api.parts import Text, text_of
 from server.api.wire import Array, Wire
 from server.errors import InvalidType, InvalidValue
-
-TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
-"""Kinds of content part that are text; a text model can be shown no other."""
-
-
-class Part(Wire):
-    """One part of a message's content; whatever else clients put into it is not looked at."""
-
-    type: str
-    text: str | None = None
-    refusal: str | None = None
-
-    @field_validator("type")
-    @classmethod
-    def _istext_of(cls, kind: str) -> str:
-        if kind not in TEXT_PARTS:
-            told = "Invalid content type. {kind} is only supported by certain models"
-            raise PydanticCustomError("content_kind", told, {"kind": _quoted(kind)})
-        return kind
-
-    @model_validator(mode="after")
-    def _hastext_of(self) -> Self:
-        if self.text is None and self.refusal is None:
-            raise PydanticCustomError("no_text", "expected a part with its text")
-        return self
-
-    @property
-    def shown(self) -> str:
-        """What the model reads."""
-        return self.text or self.refusal or ""
-
-
-def _quoted(text: str) -> str:
-    """For a message: short, and in ASCII, since half a surrogate pair cannot be part of one."""
-    return ascii(text[:40])[1:-1]
-
-
-def _parts(content: object) -> object:
-    match content:
-        case str():
-            return [{"type": "text", "text": content}]
-        case None | list():
-            return content
-    raise PydanticCustomError("content_type", "expected a string or an array of text parts")
-
-
-Text = Annotated[Array[Part] | None, BeforeValidator(_parts)]
 
 
 class CalledFunction(Wire):
@@ -133,11 +86,6 @@ def _call(call: Call) -> dict[str, Any]:
         "type": "function",
         "function": {"name": call.function.name, "arguments": call.function.arguments},
     }
-
-
-def text_of(parts: Sequence[Part] | None) -> str:
-    """What the parts say together."""
-    return "".join(part.shown for part in parts or ())
 
 
 def _check_pairs(messages: Sequence[Message]) -> None:

@@ -9,17 +9,17 @@ from pydantic_core import PydanticCustomError
 
 from models.decode.request import MOST_LOGPROBS
 from server.api.chat.forcing import AnyChoice, ResponseFormat, forced
-from server.api.chat.history import Message, Part, Text, conversation, text_of
+from server.api.chat.history import Message, conversation
 from server.api.chat.parameters import PARAMETERS
 from server.api.drawing import Drawing
+from server.api.effort import Effort, thinks
+from server.api.parts import Part, Text, text_of
 from server.api.wire import Array, Wire, checked, parsed
 from server.errors import InvalidValue, ParameterConflict
 from server.turn import Turn
 
 RESERVED_KWARGS = frozenset({"self", "messages", "tools", "add_generation_prompt"})
 """Template arguments that the server sets itself."""
-
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class Function(Wire):
@@ -162,8 +162,3 @@ def turn(asked: ChatRequest) -> Turn:
         template_kwargs=effort | (asked.chat_template_kwargs or {}),
         speculation=asked.speculation,
     )
-
-
-def thinks(effort: Effort) -> bool:
-    """Laguna knows thinking as on or off only."""
-    return effort not in ("none", "minimal")

@@ -116,6 +116,7 @@ def understood(body: bytes) -> Understood:
 
 def _turn(asked: CompletionRequest, prompt: str | tuple[int, ...]) -> Turn:
     return Turn(
+        place="prompt",
         plain=Plain(prompt, opened=asked.add_special_tokens is not False),
         wishes=asked.wishes,
         stops=tuple(asked.stop or ()),

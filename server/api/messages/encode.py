@@ -9,8 +9,8 @@ from typing import Any
 
 from sse_starlette import ServerSentEvent
 
-from server.api.messages.blocks import Block, Blocks, Close, Grow, Open, Step
-from server.api.messages.signature import SHOWN, sealed
+from server.api.blocks import Block, Blocks, Close, Grow, Open, Step
+from server.api.sealing import SHOWN, sealed
 from server.api.sse import named
 from server.api.wire import compact
 from server.events import Answer, Event, Finished, Usage

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, field_validator
 from pydantic_core import PydanticCustomError
 
-from server.api.messages.signature import opened
+from server.api.sealing import opened
 from server.api.wire import Array, Wire
 from server.errors import InvalidValue, MissingParameter
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from server.api.messages import parameters, schema
 from server.api.messages.refusal import envelope
-from server.api.messages.signature import opened, sealed
+from server.api.sealing import opened, sealed
 from server.errors import Refusal
 from server.turn import Forced, Turn
 from tests.server.script import ScriptTokenizer

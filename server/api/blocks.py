@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from server.events import CallArguments, CallEnd, CallStart, Content, Piece, Reasoning
+from server.events import CallArguments, CallEnd, CallStart, Content, Piece, Reasoning, Token
 
 Kind = Literal["text", "thinking", "tool_use"]
 
@@ -33,6 +33,8 @@ class Grow:
     index: int
     block: Block
     text: str
+    tokens: tuple[Token, ...] = ()
+    """Those of the text, where that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Close:
     block: Block
     text: str
     whole: bool = True
+    tokens: tuple[Token, ...] = ()
 
 
 Step = Open | Grow | Close
@@ -57,12 +60,13 @@ class Blocks:
         self._count = 0
         self._block: Block | None = None
         self._said: list[str] = []
+        self._tokens: list[Token] = []
 
     def push(self, piece: Piece) -> list[Step]:
         """What one piece does."""
         match piece:
-            case Content(text):
-                return self._say(_TEXT, text)
+            case Content(text, tokens):
+                return self._say(_TEXT, text, tokens)
             case Reasoning(text):
                 return self._say(_THINKING, text)
             case CallStart(index, name):
@@ -78,24 +82,26 @@ class Blocks:
         """The end of the answer."""
         return self._leave()
 
-    def _say(self, block: Block, text: str) -> list[Step]:
+    def _say(self, block: Block, text: str, tokens: tuple[Token, ...] = ()) -> list[Step]:
         entered = [] if self._block == block else self._enter(block)
-        return [*entered, *self._grow(text)]
+        return [*entered, *self._grow(text, tokens)]
 
     def _enter(self, block: Block) -> list[Step]:
         left = self._leave()
-        self._block, self._said = block, []
+        self._block, self._said, self._tokens = block, [], []
         return [*left, Open(self._count, block)]
 
-    def _grow(self, text: str) -> list[Step]:
+    def _grow(self, text: str, tokens: tuple[Token, ...] = ()) -> list[Step]:
         assert self._block is not None
         self._said.append(text)
-        return [Grow(self._count, self._block, text)]
+        self._tokens += tokens
+        return [Grow(self._count, self._block, text, tokens)]
 
     def _leave(self, *, whole: bool = False) -> list[Step]:
         block, self._block = self._block, None
         if block is None:
             return []
-        closed = Close(self._count, block, "".join(self._said), whole or block.kind != "tool_use")
+        is_whole = whole or block.kind != "tool_use"
+        closed = Close(self._count, block, "".join(self._said), is_whole, tuple(self._tokens))
         self._count += 1
         return [closed]

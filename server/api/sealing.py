@@ -1,4 +1,4 @@
-"""The signature of a thinking block: nobody checks it here, but it can carry thinking that is not shown."""
+"""Thinking that a client keeps for us without reading it, in the field where its API has something opaque."""
 
 import base64
 import binascii
