@@ -147,9 +147,9 @@ def test_leaving_a_stream_frees_its_slot_and_forgets_the_response() -> None:
     pair = ScriptPair(forever, pace=0.005, context_length=100_000)
     with stand(pair) as served:
         with served.http.stream("POST", "/v1/responses", json={"input": "hi", "stream": True}) as response:
-            for text in response.iter_text():
-                id_ = events(text[: text.index("\n\n") + 2])[0]["response"]["id"]
-                break
+            arriving = response.iter_text()
+            text = next(arriving)
+            id_ = events(text[: text.index("\n\n") + 2])[0]["response"]["id"]
             assert served.http.get(f"/v1/responses/{id_}").json()["status"] == "in_progress"
         served.wait_until(lambda: pair.sessions == 0, 1)
         served.wait_until(lambda: served.http.get(f"/v1/responses/{id_}").status_code == 404, 1)
