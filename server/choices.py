@@ -45,6 +45,7 @@ def requests(model: Model, turn: Turn, prompt: Prompt, grammar: Grammar | None, 
         min_tokens=min(turn.min_tokens, max_tokens),
         thinking=_thinking(model, turn, prompt),
         top_logprobs=turn.top_logprobs,
+        prompt_logprobs=turn.top_logprobs if turn.plain is not None and turn.plain.scored else None,
         marks=prompt.marks,
         grammar=grammar,
         prediction=prompt.prediction,
@@ -52,7 +53,7 @@ def requests(model: Model, turn: Turn, prompt: Prompt, grammar: Grammar | None, 
         phases=_phases(model.tokenizer),
     )
     seeds = [seed_of_choice(sampling.seed, choice) for choice in range(1, turn.choices)]
-    others = [replace(first, sampling=replace(sampling, seed=seed)) for seed in seeds]
+    others = [replace(first, sampling=replace(sampling, seed=seed), prompt_logprobs=None) for seed in seeds]
     # All but the prompt's last token is there for the others to resume from.
     last = {len(prompt.ids) - 1} - {0} if others else set()
     return [replace(first, marks=tuple(sorted({*first.marks, *last}))), *others]

@@ -1,6 +1,6 @@
 """The only reader of a generation: ids to text to events. An answer is the fold of the same events."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Literal
@@ -10,6 +10,7 @@ from anyio.to_thread import run_sync
 from models.decode.session import Request, Stats
 from server.attribution import Attribution
 from server.choices import requests
+from server.echo import Echo
 from server.engine import Engine
 from server.errors import BudgetTooLong, Cancelled, PromptTooLong
 from server.events import Answer, Content, Event, Finished, Piece, Report, Usage
@@ -17,7 +18,7 @@ from server.forcing import compiled
 from server.prompt import Prompt, rendered
 from server.recall import Recall
 from server.served import Model
-from server.ticket import Mail, Ticket
+from server.ticket import Mail, Progress, Ticket
 from server.transcript import Transcript
 from server.turn import Turn
 from tools.events import merged
@@ -39,10 +40,15 @@ class Generation:
         tickets: Sequence[Ticket],
         transcripts: Sequence[Transcript],
         recalls: Sequence[Recall],
+        echoes: Mapping[int, Echo],
     ) -> None:
-        """Each ticket's ids are written by the transcript, and kept by the recall, at the same place."""
+        """Each ticket's ids are written by the transcript, and kept by the recall, at the same place.
+
+        The answers from a place in `echoes` on begin with the prompt.
+        """
         self._engine = engine
         self._recalls = recalls
+        self._echoes = echoes
         self._mail = mail
         self._tickets = tickets
         self._transcripts = transcripts
@@ -69,6 +75,8 @@ class Generation:
             # What was under way when a stop string ended the choice.
             if index not in open_choices:
                 continue
+            for choice, piece in self._echoed(index, progress):
+                yield choice, piece
             transcript = self._transcripts[index]
             for piece in transcript.push(progress.ids, progress.scores):
                 yield index, piece
@@ -81,6 +89,13 @@ class Generation:
                 for piece in transcript.finish(end):
                     yield index, piece
                 yield index, _finished(transcript, end, progress.stats, self._recalls[index].parted(progress.stats))
+
+    def _echoed(self, index: int, progress: Progress) -> Iterator[tuple[int, Piece]]:
+        """A prompt that was scored, for each of its answers; it is told with the first one's first ids."""
+        if progress.prompt is not None:
+            echo = self._echoes[index]
+            content = echo.content(progress.prompt)
+            yield from ((index + choice, content) for choice in range(echo.choices))
 
     async def events(self) -> AsyncGenerator[Event]:
         """Everything its one choice says, `Finished` last.
@@ -135,7 +150,11 @@ async def begin(engine: Engine, turn: Turn, *others: Turn) -> Generation:
     mail, tickets = engine.submit(*asked)
     own = [each for each in zip(turns, prompts, strict=True) for _ in range(each[0].choices)]
     transcripts = [_transcript(model, *each) for each in own]
-    return Generation(engine, mail, tickets, transcripts, [Recall(model, *each) for each in own])
+    echoes = {
+        sum(each.choices for each in turns[:place]): Echo(model.tokenizer, prompt.ids, prompt.unshown, each.choices)
+        for place, (each, prompt) in enumerate(zip(turns, prompts, strict=True))
+    }
+    return Generation(engine, mail, tickets, transcripts, [Recall(model, *each) for each in own], echoes)
 
 
 async def _requests(model: Model, turn: Turn, prompt: Prompt) -> list[Request]:

@@ -32,6 +32,8 @@ class Prompt:
     """Where later prompts may part from this one, in tokens."""
     prediction: tuple[int, ...] = ()
     """What the answer is expected to say."""
+    unshown: int = 0
+    """So many ids at its beginning stand for nothing in the text that was asked with."""
     opened: Opened | None = None
     """The assistant's turn that it leaves open; None where a template opens none."""
 
@@ -44,7 +46,7 @@ def rendered(model: Model, turn: Turn) -> Prompt:
         InvalidValue: an id of a plain prompt is no token's.
     """
     if turn.plain is not None:
-        return Prompt(plain_ids(model, turn.plain), thinking=False)
+        return plain_prompt(model, turn.plain)
     written = _written(model, turn)
     # What a message spells opens and closes nothing, so turns are looked for in the marked text.
     text = written.marked
@@ -65,16 +67,17 @@ def rendered(model: Model, turn: Turn) -> Prompt:
     )
 
 
-def plain_ids(model: Model, plain: Plain) -> tuple[int, ...]:
-    """The ids of a prompt without a conversation.
+def plain_prompt(model: Model, plain: Plain) -> Prompt:
+    """A prompt without a conversation.
 
     Raises:
         InvalidValue: one of them is no token's.
     """
     if isinstance(plain.prompt, str):
         ids, opening = model.tokenizer.encode(plain.prompt), model.tokenizer.opening_ids if plain.opened else ()
-        return tuple(ids) if tuple(ids[: len(opening)]) == opening else (*opening, *ids)
-    return checked_ids(model, plain.prompt, "prompt")
+        missing = opening if tuple(ids[: len(opening)]) != opening else ()
+        return Prompt((*missing, *ids), thinking=False, unshown=len(missing))
+    return Prompt(checked_ids(model, plain.prompt, "prompt"), thinking=False)
 
 
 def checked_ids(model: Model, ids: tuple[int, ...], param: str) -> tuple[int, ...]:

@@ -21,6 +21,8 @@ class Progress:
     stats: Stats
     scores: tuple[Scored, ...] = ()
     """One for each id, where the request asked for log probabilities."""
+    prompt: tuple[Scored, ...] | None = None
+    """With the first ids, one for each prompt token after the first, where that was asked for."""
 
 
 class Mail:

@@ -58,6 +58,8 @@ class Plain:
     """Text, in which a special token may be spelt, or ids."""
     opened: bool = True
     """Text has the ids before it that the tokenizer opens every text with, unless it spells them itself."""
+    scored: bool = False
+    """The answer begins with the prompt, whose tokens are told as those of the answer are."""
 
 
 @dataclass(frozen=True)

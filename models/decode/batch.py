@@ -15,6 +15,7 @@ from models.decode.logprobs import Scored
 from models.decode.pace import Pace
 from models.decode.prefix import PrefixStore
 from models.decode.processors import past_of
+from models.decode.scoring import Scoring
 from models.decode.session import InvalidRequest, Request, Session, Tapped
 from models.decode.speculate import Kept, Round, keep
 from models.decode.width import Table
@@ -35,6 +36,8 @@ class Update:
     error: Exception | None = None
     scores: tuple[Scored, ...] = ()
     """One for each of the ids, where the request asked for log probabilities."""
+    prompt: tuple[Scored, ...] | None = None
+    """With the first ids, one for each prompt token after the first, where the request asked for those."""
 
 
 class Batch:
@@ -79,8 +82,11 @@ class Batch:
         self._target, self._speculator, self._speculation_off = target, speculator, speculation_off
         self._read, self._clock = read, clock
         self._sessions: list[Session] = []
+        self._scoring: dict[Session, Scoring] = {}
+        self._scored: dict[Session, tuple[Scored, ...]] = {}
         self._flight: Flight | None = None
         self._landed, self._rounds = 0.0, 0
+        self._disturbed = False
 
     @property
     def learned(self) -> Table:
@@ -90,7 +96,7 @@ class Batch:
     @property
     def sessions(self) -> Sequence[Session]:
         """Sessions that are not over, oldest first."""
-        return tuple(self._sessions)
+        return (*self._sessions, *self._scoring)
 
     def add(self, request: Request) -> Session:
         """Take a request in; nothing runs before the next step.
@@ -110,7 +116,10 @@ class Batch:
             speculation_off=self._why_never(request),
             past=past_of(request, size),
         )
-        self._sessions.append(session)
+        if request.prompt_logprobs is None:
+            self._sessions.append(session)
+        else:
+            self._scoring[session] = Scoring(self._target, request.prompt, request.prompt_logprobs)
         return session
 
     def cancel(self, session: Session) -> None:
@@ -118,6 +127,8 @@ class Batch:
         if session.finish is None:
             self._launcher.keep(session, over=True)
             session.close("cancelled")
+        self._scoring.pop(session, None)
+        self._scored.pop(session, None)
         self._sessions = [other for other in self._sessions if other is not session]
         if not self._sessions:
             self._flight = None
@@ -129,12 +140,35 @@ class Batch:
         own, until they are past that point; one that raises alone ends with the error.
         """
         updates: list[Update] = []
+        # What lands in this step also waited for that, so its time says nothing of its cost.
+        self._disturbed = bool(self._scoring)
+        self._score(updates)
         if any(len(session.emitted) < session.alone_until for session in self._sessions):
-            for session in self.sessions:
+            for session in tuple(self._sessions):
                 self._guarded([session], updates)
         elif self._sessions:
-            self._guarded(self.sessions, updates)
+            self._guarded(tuple(self._sessions), updates)
         return updates
+
+    def _score(self, updates: list[Update]) -> None:
+        """A chunk of the first prompt that is to be scored; one that is through joins the others."""
+        session = next(iter(self._scoring), None)
+        if session is None:
+            return
+        scoring = self._scoring[session]
+        try:
+            over = scoring.advance()
+        except Exception as error:
+            # The boundary between requests, as below.
+            logger.exception("a prompt of %d tokens could not be scored", session.length)
+            del self._scoring[session]
+            session.close("error")
+            updates.append(Update(session, error=error))
+            return
+        if over:
+            del self._scoring[session]
+            self._scored[session] = tuple(scoring.scores)
+            self._sessions.append(session)
 
     def _guarded(self, sessions: Sequence[Session], updates: list[Update]) -> None:
         try:
@@ -145,6 +179,7 @@ class Batch:
             self._flight = None
             if len(sessions) == 1:
                 sessions[0].close("error")
+                self._scored.pop(sessions[0], None)
                 updates.append(Update(sessions[0], error=error))
             self._sessions = [session for session in self._sessions if session.finish is None]
             for session in self._sessions if len(sessions) > 1 else ():
@@ -174,7 +209,8 @@ class Batch:
         """Read what a flight drew and settle every session with it."""
         ids = self._read(landing.round.packed)
         now = self._clock()
-        self._pace.measured(landing, now - max(landing.since, self._landed), followed=followed)
+        if not self._disturbed:
+            self._pace.measured(landing, now - max(landing.since, self._landed), followed=followed)
         for share in landing.shares:
             session = share.session
             if session.tally.started is None:
@@ -185,7 +221,8 @@ class Batch:
                 kept = keep(share.drafted(ids), drawn, session.request.stop_ids, left)
                 self._settle(share, kept, landing.round, now)
                 scores = share.scores(ids, landing.round.scored_from)[: len(kept.ids)]
-                updates.append(Update(session, kept.ids, kept.finish, scores=tuple(scores)))
+                prompt = self._scored.pop(session, None)
+                updates.append(Update(session, kept.ids, kept.finish, scores=tuple(scores), prompt=prompt))
             elif session.finish is None and share.mark:
                 self._launcher.keep(session, over=False)
         self._landed = now

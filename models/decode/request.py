@@ -124,6 +124,8 @@ class Request:
     """What the answer must follow; a stop id is drawn only where the grammar may end."""
     top_logprobs: int | None = None
     """Report each emitted id's log probability, and those of so many likeliest ids at its place; None is neither."""
+    prompt_logprobs: int | None = None
+    """Report how likely each prompt token after the first was, and so many likeliest ids at its place; None: not."""
     marks: tuple[int, ...] = ()
     """Where in the prompt a later one may part from it: the places worth keeping, in tokens, each inside the prompt."""
     prediction: tuple[int, ...] = ()
@@ -142,5 +144,6 @@ class Request:
             raise InvalidRequest("max_tokens", self.max_tokens, "at least 1")
         if not 0 <= self.min_tokens <= self.max_tokens:
             raise InvalidRequest("min_tokens", self.min_tokens, f"between 0 and max_tokens, {self.max_tokens}")
-        if self.top_logprobs is not None and not 0 <= self.top_logprobs <= MOST_LOGPROBS:
-            raise InvalidRequest("top_logprobs", self.top_logprobs, f"between 0 and {MOST_LOGPROBS}")
+        for name, top in (("top_logprobs", self.top_logprobs), ("prompt_logprobs", self.prompt_logprobs)):
+            if top is not None and not 0 <= top <= MOST_LOGPROBS:
+                raise InvalidRequest(name, top, f"between 0 and {MOST_LOGPROBS}")

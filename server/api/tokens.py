@@ -16,7 +16,7 @@ from server.api.parameters import Parameters
 from server.api.wire import Array, Json, Wire, checked, json_body, parsed
 from server.engine import Engine
 from server.errors import MissingParameter, ParameterConflict
-from server.prompt import checked_ids, plain_ids, rendered
+from server.prompt import checked_ids, plain_prompt, rendered
 from server.served import Model
 from server.settings import Settings
 from server.turn import Plain, Turn
@@ -114,7 +114,7 @@ def _read(body: bytes) -> _Read:
 
 
 def _ids(model: Model, told: _Read) -> tuple[int, ...]:
-    return plain_ids(model, told.of) if isinstance(told.of, Plain) else rendered(model, told.of).ids
+    return (plain_prompt(model, told.of) if isinstance(told.of, Plain) else rendered(model, told.of)).ids
 
 
 def _told(model: Model, asked: Tokenize, ids: tuple[int, ...]) -> dict[str, Any]:

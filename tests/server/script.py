@@ -200,17 +200,23 @@ def _update(session: Session, brought: Round | None) -> Update:
     if isinstance(brought, Exception):
         return Update(session, error=brought)
     left = session.request.max_tokens - len(session.emitted)
+    prompt = None if session.emitted else _prompt_scores(session.request)
     ids = () if brought is None else brought[:left]
     session.emitted += ids
     session.guesses.emitted(ids)
     if brought is None:
-        return Update(session, finish="stop")
-    return Update(session, ids, "length" if len(ids) == left else None, scores=_scores(session.request, ids))
+        return Update(session, finish="stop", prompt=prompt)
+    finish = "length" if len(ids) == left else None
+    return Update(session, ids, finish, scores=_scores(session.request.top_logprobs, ids), prompt=prompt)
 
 
-def _scores(request: Request, ids: Sequence[int]) -> tuple[Scored, ...]:
+def _prompt_scores(request: Request) -> tuple[Scored, ...] | None:
+    return None if request.prompt_logprobs is None else _scores(request.prompt_logprobs, request.prompt[1:])
+
+
+def _scores(top: int | None, ids: Sequence[int]) -> tuple[Scored, ...]:
     """Each id is as likely as its number says, and the likeliest instead of it are those that follow it."""
-    if request.top_logprobs is None:
+    if top is None:
         return ()
-    beside = range(request.top_logprobs)
+    beside = range(top)
     return tuple(Scored(-id_ / 64, tuple(((id_ + step) % EOS, -step / 8) for step in beside)) for id_ in ids)

@@ -23,7 +23,8 @@ class Envelope:
     created: int
     model: str
     echoes: tuple[str, ...]
-    """What each choice's text begins with; the choices of a prompt stand beside each other."""
+    """What goes before each choice's text; the choices of a prompt stand beside each other. A prompt whose tokens are
+    told is part of the text, and not among these."""
     choices: int = 1
     """Answers to each prompt."""
     logprobs: bool = False

@@ -1,5 +1,6 @@
 """How likely each token of a text was, in the words of OpenAI's completions."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,12 +9,16 @@ from server.events import Token
 
 
 def logprobs(tokens: Iterable[Token], offset: int) -> dict[str, Any]:
-    """The `logprobs` object of a text that begins at character `offset`. The tokens' texts join to the text."""
+    """The `logprobs` object of a text that begins at character `offset`. The tokens' texts join to the text.
+
+    Of a prompt's first token, which nothing came before, nothing is said but its text.
+    """
     told: dict[str, list[Any]] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
     for token in tokens:
         told["tokens"].append(token.text)
-        told["token_logprobs"].append(max(token.logprob, LOWEST))
-        told["top_logprobs"].append(_likeliest(token))
+        first = math.isnan(token.logprob)
+        told["token_logprobs"].append(None if first else max(token.logprob, LOWEST))
+        told["top_logprobs"].append(None if first else _likeliest(token))
         told["text_offset"].append(offset)
         offset += len(token.text)
     return told

@@ -26,7 +26,7 @@ def routes(engine: Engine, settings: Settings) -> APIRouter:
         told = await run_sync(schema.understood, body)
         asked, ignored = told.asked, parameters.told(told.ignored)
         model = known(engine, asked.model)
-        repeated = [_text(model, each) if asked.echo else "" for each in asked.prompt]
+        repeated = [_text(model, each) if asked.echo and not asked.scores_prompt else "" for each in asked.prompt]
         generation = await begin(engine, *told.turns)
         envelope = encode.Envelope.fresh(model.id, asked, repeated)
         if asked.stream:

@@ -75,15 +75,17 @@ class CompletionRequest(Drawing):
         """Answers to each prompt."""
         return self.n or 1
 
+    @property
+    def scores_prompt(self) -> bool:
+        """Whether the prompt is repeated token by token."""
+        return bool(self.echo) and self.logprobs is not None
+
     def check_together(self) -> None:
         """Raises a refusal by the name of the first field that is at odds with another."""
         self.check_bounds(self.max_tokens or MAX_TOKENS)
         if self.best_of is not None and self.best_of != self.choices:
             told = f"'best_of' is not supported with any other value than that of 'n', {self.choices}."
             raise UnsupportedParameter(told, param="best_of")
-        if self.echo and self.logprobs is not None:
-            told = "'logprobs' is not supported with 'echo': the prompt's own log probabilities are not computed."
-            raise UnsupportedParameter(told, param="logprobs")
         if len(self.prompt) * self.choices > MOST_ANSWERS:
             told = f"{len(self.prompt)} prompts with {self.choices} answers each are more than {MOST_ANSWERS} answers."
             raise InvalidValue(f"Invalid value for 'prompt': {told}", param="prompt")
@@ -117,7 +119,7 @@ def understood(body: bytes) -> Understood:
 def _turn(asked: CompletionRequest, prompt: str | tuple[int, ...]) -> Turn:
     return Turn(
         place="prompt",
-        plain=Plain(prompt, opened=asked.add_special_tokens is not False),
+        plain=Plain(prompt, opened=asked.add_special_tokens is not False, scored=asked.scores_prompt),
         wishes=asked.wishes,
         stops=tuple(asked.stop or ()),
         max_tokens=asked.max_tokens or MAX_TOKENS,

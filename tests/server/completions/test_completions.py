@@ -148,6 +148,37 @@ def test_log_probabilities_have_the_legacy_shape_in_a_stream_and_whole() -> None
         assert [list(top) for top in none["top_logprobs"]] == [["h"], [""], ["é"], ["!"]]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_echo_with_log_probabilities_tells_the_prompts_tokens_too(stream: bool) -> None:
+    class Opened(ScriptTokenizer):
+        opening_ids = (256,)
+
+    with stand(ScriptPair(says("é!"), tokenizer=Opened())) as served:
+        asked: Any = {"prompt": ["aé", [98]], "n": 2, "echo": True, "logprobs": 1}
+        if stream:
+            body = chunks(served.http.post("/v1/completions", json=asked | {"stream": True}))
+        else:
+            body = [complete(served, **asked)]
+        choices: list[dict[str, Any]] = [{"text": "", "tokens": [], "token_logprobs": []} for _ in range(4)]
+        for choice in (each for chunk in body for each in chunk["choices"]):
+            own, told = choices[choice["index"]], choice["logprobs"]
+            own["text"] += choice["text"]
+            for name in ("tokens", "token_logprobs"):
+                own[name] += told[name] if told else []
+            assert told is None or [top is None for top in told["top_logprobs"]] == [
+                each is None for each in told["token_logprobs"]
+            ]
+    answer = ["", "é", "!"], [-195 / 64, -169 / 64, -33 / 64]
+    first = {
+        "text": "aéé!",
+        "tokens": ["", "a", "", "é", *answer[0]],
+        "token_logprobs": [None, -97 / 64, -195 / 64, -169 / 64, *answer[1]],
+    }
+    second = {"text": "bé!", "tokens": ["b", *answer[0]], "token_logprobs": [None, *answer[1]]}
+    assert choices == [first, first, second, second]
+    assert sum(request.prompt_logprobs is not None for request in served.pair.requests) == 2
+
+
 def test_the_opening_token_is_put_before_text_unless_it_is_there_or_not_wanted() -> None:
     class Opened(ScriptTokenizer):
         opening_ids = (256,)
@@ -179,7 +210,6 @@ def test_the_opening_token_is_put_before_text_unless_it_is_there_or_not_wanted()
         ({"prompt": [-1]}, "prompt", "invalid_value"),
         ({"prompt": "a", "suffix": "b"}, "suffix", "unsupported_parameter"),
         ({"prompt": "a", "best_of": 2}, "best_of", "unsupported_parameter"),
-        ({"prompt": "a", "echo": True, "logprobs": 1}, "logprobs", "unsupported_parameter"),
         ({"prompt": "a", "logprobs": 6}, "logprobs", "invalid_value"),
         ({"prompt": "a", "logprobs": True}, "logprobs", "invalid_type"),
         ({"prompt": "a", "max_tokens": 0}, "max_tokens", "invalid_value"),

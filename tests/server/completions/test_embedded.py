@@ -77,3 +77,24 @@ def test_the_stream_of_several_prompts_adds_up_to_the_answer(sdk: openai.OpenAI)
         assert "".join(choice.logprobs.tokens or []) == choice.text
     again = sdk.completions.create(**asked | {"prompt": ["naïve ☕ and"], "n": 1}, extra_body={"speculation": "off"})
     assert again.choices[0].text == whole.choices[2].text
+
+
+def test_an_echo_tells_of_the_prompt_what_was_told_of_it_as_an_answer(sdk: openai.OpenAI) -> None:
+    asked: Any = {"model": "laguna-tiny", "temperature": 0, "max_tokens": 24, "logprobs": 5}
+    first = sdk.completions.create(prompt=PROMPT, **asked).choices[0]
+    again = sdk.completions.create(prompt=PROMPT + first.text, echo=True, **asked | {"max_tokens": 1}).choices[0]
+    assert again.text.startswith(PROMPT + first.text)
+    assert first.logprobs is not None
+    assert again.logprobs is not None
+    answer, told = first.logprobs, again.logprobs
+    assert "".join(told.tokens or []) == again.text
+    assert told.token_logprobs is not None
+    assert told.text_offset is not None
+    assert told.token_logprobs[0] is None
+    start = told.text_offset.index(len(PROMPT))
+    stop = start + len(answer.tokens or [])
+    assert (told.tokens or [])[start:stop] == answer.tokens
+    assert told.token_logprobs[start:stop] == pytest.approx(answer.token_logprobs, abs=1e-4)
+    assert [set(top) for top in (told.top_logprobs or [])[start:stop]] == [
+        set(top) for top in answer.top_logprobs or []
+    ]
