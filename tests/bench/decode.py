@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.bench import plots
 from tests.bench.blas import environment
 from tests.bench.goals import Figures, missed
 from tests.bench.running import parser, run
@@ -18,6 +19,7 @@ from tests.bench.running import parser, run
 def measured(library: Path | None, options: argparse.Namespace) -> Figures:
     """The figures of a child process that uses this BLAS."""
     command = [sys.executable, "-m", "tests.bench.measure", options.model, str(options.chats), str(options.repeats)]
+    command.append(str(int(library is None)))
     child = subprocess.run(command, env=environment(library), check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(child.stdout)
 
@@ -40,8 +42,31 @@ def table(figures: Figures) -> Mapping[str, str]:
         "loop overhead, in plain steps": ", ".join(f"{a} {share:.3f}" for a, share in figures["overhead"].items()),
         "host reads a step": f"{figures['reads_per_step']:g}",
         "rollback / concat-and-trim": "{ours_us:.0f} / {mlx_lm_us:.0f} us = {ratio:.3f}".format(**figures["rollback"]),
+        **_long_and_hot(figures),
         "answers unlike plain decoding's": ", ".join(f"{a} {n}" for a, n in figures["texts_that_differ"].items()),
     }
+
+
+def _long_and_hot(figures: Figures) -> Mapping[str, str]:
+    """What is measured past the window, at long contexts and hot."""
+    hot = figures["coupled"].items()
+    lossless = figures["lossless"]
+    growth = figures["growth"].items()
+    shown = {
+        "coupled / likeliest drafts, accepted": ", ".join(
+            f"T={t}: {f['coupled']:.2f} / {f['likeliest']:.2f} = {f['ratio']:.3f}" for t, f in hot
+        ),
+        "16 rows at 8k / 512 (scaled), CPU ms": ", ".join(
+            f"{name} {f['long_ms']:.0f} / {f['short_ms']:.0f} = {f['ratio']:.2f}" for name, f in growth
+        ),
+        "cache bytes over theory, peak (held)": "{peak:.3f} ({held:.3f}) at {tokens}".format(**figures["memory"]),
+    }
+    if lossless is not None:
+        said = ", ".join(
+            f"{name} {share if isinstance(share, str) else f'{share:.3f}'}" for name, share in lossless.items()
+        )
+        shown["tokens like plain greedy ones"] = said
+    return shown
 
 
 def main() -> None:
@@ -51,7 +76,11 @@ def main() -> None:
         "--model", default="", help="a folder with target and speculator; the embedded pair unless said"
     )
     options.add_argument("--chats", type=int, default=8, help="held-out chats whose turns are answered")
-    run(options.parse_args(), measured, table, missed)
+    options.add_argument("--plots", type=Path, help="draw acceptance by depth and time by context into this folder")
+    chosen = options.parse_args()
+    runs = run(chosen, measured, table, missed)
+    if chosen.plots is not None:
+        plots.decoding(runs, chosen.plots)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,27 @@ GOALS = (
     Goal("loop overhead of a block round, in plain steps", lambda f: f["overhead"]["always"], 0.1, at_least=False),
     Goal("host reads a step", lambda f: f["reads_per_step"], 1.0, at_least=False),
     Goal("rollback against concat-and-trim", lambda f: f["rollback"]["ratio"], 0.1, at_least=False),
+    *(
+        Goal(
+            f"coupled against likeliest drafts at {temperature}",
+            lambda f, temperature=temperature: f["coupled"][temperature]["ratio"],
+            1.0,
+            at_least=True,
+        )
+        for temperature in ("0.7", "1.0")
+    ),
+    Goal("cache bytes over theory, at most", lambda f: f["memory"]["peak"], 1.15, at_least=False),
+    Goal("tokens like plain greedy ones", lambda f: f["lossless"]["ours"], 1.0, at_least=True, only="bundled"),
 )
+BESIDE_PEER = (
+    Goal(
+        "16 rows at 8k over 512 tokens, against mlx-vlm's",
+        lambda f: f["growth"]["ours"]["ratio"] / f["growth"]["mlx_vlm"]["ratio"],
+        1.0,
+        at_least=False,
+    ),
+)
+"""Where mlx-vlm is installed."""
 
 
 def judged(runs: Mapping[str, Figures | None], goals: Iterable[Goal]) -> list[str]:
@@ -59,6 +79,9 @@ def judged(runs: Mapping[str, Figures | None], goals: Iterable[Goal]) -> list[st
 def missed(runs: Mapping[str, Figures | None], goals: Iterable[Goal] = GOALS) -> list[str]:
     """The goals of the decoding loop that a run misses, its texts included."""
     differ = (runs.get("bundled") or {}).get("texts_that_differ", {})
-    return judged(runs, goals) + [
-        f"bundled: {arm} wrote {differ[arm]} other texts than plain decoding" for arm in OURS if differ.get(arm)
-    ]
+    beside = {blas: figures for blas, figures in runs.items() if figures is not None and "mlx_vlm" in figures["growth"]}
+    return (
+        judged(runs, goals)
+        + judged(beside, BESIDE_PEER)
+        + [f"bundled: {arm} wrote {differ[arm]} other texts than plain decoding" for arm in OURS if differ.get(arm)]
+    )

@@ -5,8 +5,8 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
+from dataclasses import asdict, dataclass
+from itertools import count, islice, zip_longest
 from typing import Any
 
 import mlx.core as mx
@@ -17,15 +17,24 @@ from models.contract import Speculator, Target
 from models.decode.batch import Batch
 from models.decode.flight import read_ids
 from models.decode.session import Request, Sampling, Speculation
+from models.decode.width import candidates
 from models.runtime import load_runtime
+from models.timing import calibrate
 from models.tiny.recipe.chats import held_out
 from models.tiny.recipe.score import turns_of
 from tests.bench.arms import Answer, Prompt, Task, mlx_lm, ours
+from tests.bench.coupled import coupled
+from tests.bench.growth import growth, memory
+from tests.bench.lossless import PROMPTS, shares
 from tests.bench.rollback import rollback_seconds
 from tests.bench.still import StillSpeculator, StillTarget
 
 MAX_TOKENS = 160
 SAMPLED = (0.7, 1.2)
+CONTEXTS = (64, 256, 1024, 3072)
+"""Tokens before the rounds that are timed."""
+PAST_WINDOW = 128
+"""Twice the embedded target's window."""
 SPECULATION: tuple[Speculation, ...] = ("off", "auto", "always")
 
 
@@ -38,6 +47,7 @@ class Pair:
     hidden: int
     theirs: Any
     task: Task
+    encode: Callable[[str], list[int]]
 
 
 def load(model: str | None, chats: int) -> Pair:
@@ -51,7 +61,7 @@ def load(model: str | None, chats: int) -> Pair:
     texts = [prompt for index in range(chats) for _, prompt, _ in turns_of(held_out(index))]
     prompts = [tuple(runtime.tokenizer.encode(text)) for text in texts]
     task = Task(prompts, runtime.tokenizer.eos_ids, MAX_TOKENS)
-    return Pair(runtime.target, runtime.speculator, theirs.args.hidden_size, theirs, task)
+    return Pair(runtime.target, runtime.speculator, theirs.args.hidden_size, theirs, task, runtime.tokenizer.encode)
 
 
 def race(pair: Pair, repeats: int) -> dict[str, list[list[Answer]]]:
@@ -109,6 +119,13 @@ def acceptance(answers: Sequence[Answer]) -> dict[str, Any]:
     }
 
 
+def long_prompts(pair: Pair) -> list[Prompt]:
+    """Prompts past the embedded target's window, of other chats than the timed ones."""
+    texts = (prompt for index in count(1000) for _, prompt, _ in turns_of(held_out(index)))
+    ids = (tuple(pair.encode(text)) for text in texts)
+    return list(islice((prompt for prompt in ids if len(prompt) > PAST_WINDOW), PROMPTS))
+
+
 @dataclass
 class Loop:
     """CPU seconds of decoding rounds, and the host reads of all steps."""
@@ -156,8 +173,15 @@ def overhead(pair: Pair, repeats: int) -> dict[str, Any]:
     }
 
 
-def figures(pair: Pair, repeats: int) -> dict[str, Any]:
-    """Everything of one BLAS."""
+def by_context(pair: Pair) -> list[dict[str, Any]]:
+    """Seconds a round, by rows and context."""
+    block = pair.speculator.block_size
+    costs = calibrate(pair.target, pair.speculator, pair.task.prompts[0], widths=candidates(block), contexts=CONTEXTS)
+    return [asdict(cost) for cost in costs]
+
+
+def figures(pair: Pair, repeats: int, *, exact: bool) -> dict[str, Any]:
+    """Everything of one BLAS; with the exact one, also what speculation changes."""
     runs = race(pair, repeats)
     found: dict[str, Any] = speeds(runs) | {"greedy": {arm: acceptance(runs[arm][0]) for arm in ("always", "auto")}}
     for temperature in SAMPLED:
@@ -169,6 +193,11 @@ def figures(pair: Pair, repeats: int) -> dict[str, Any]:
         | {
             "gemm_gflops": gemm_gflops(),
             "prompts": len(pair.task.prompts),
+            "coupled": coupled(pair.target, pair.speculator, pair.task),
+            "calibration": by_context(pair),
+            "growth": growth(),
+            "memory": memory(),
+            "lossless": shares(pair.target, pair.speculator, pair.theirs, long_prompts(pair)) if exact else None,
             "rollback": rollback_seconds(),
         }
     )
@@ -184,9 +213,9 @@ def gemm_gflops(size: int = 384) -> float:
 
 
 def main() -> None:
-    """`python -m tests.bench.measure MODEL CHATS REPEATS`; an empty MODEL is the embedded pair."""
-    model, chats, repeats = sys.argv[1:]
-    print(json.dumps(figures(load(model or None, int(chats)), int(repeats))))
+    """`python -m tests.bench.measure MODEL CHATS REPEATS EXACT`; an empty MODEL is the embedded pair."""
+    model, chats, repeats, exact = sys.argv[1:]
+    print(json.dumps(figures(load(model or None, int(chats)), int(repeats), exact=bool(int(exact)))))
     mx.clear_streams()
 
 

@@ -10,11 +10,15 @@ GOOD: dict[str, Any] = {
     "overhead": {"off": 0.02, "auto": 0.04, "always": 0.05},
     "reads_per_step": 1.0,
     "rollback": {"ratio": 0.04},
+    "coupled": {"0.7": {"ratio": 1.05}, "1.0": {"ratio": 1.1}},
+    "memory": {"peak": 1.1},
+    "lossless": {"ours": 1.0},
+    "growth": {"ours": {"ratio": 2.5}},
     "texts_that_differ": {"auto": 0, "always": 0, "mlx_lm": 3},
 }
 
 
-def changed(**parts: dict[str, float]) -> dict[str, Any]:
+def changed(**parts: dict[str, Any]) -> dict[str, Any]:
     figures = deepcopy(GOOD)
     for name, values in parts.items():
         figures[name] |= values
@@ -30,6 +34,13 @@ def test_every_missed_figure_is_named_with_its_goal() -> None:
     assert lines == [
         "bundled: plain decoding against mlx-lm is 0.900, to reach at least 0.97",
         "bundled: loop overhead of a block round, in plain steps is 0.200, to reach at most 0.1",
+    ]
+
+
+def test_a_long_context_is_compared_with_the_peer_where_it_is_installed() -> None:
+    slower = changed(growth={"ours": {"ratio": 3.0}, "mlx_vlm": {"ratio": 2.0}})
+    assert missed({"openblas": slower}) == [
+        "openblas: 16 rows at 8k over 512 tokens, against mlx-vlm's is 1.500, to reach at most 1.0"
     ]
 
 

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from tests.bench import plots
 from tests.bench.asks import asks
 from tests.bench.checkpoint import copied
 from tests.bench.goals import Figures, judged
@@ -80,7 +81,11 @@ def _pairs(by_arm: Mapping[str, Mapping[str, Any]], streams: str) -> str:
 def main() -> None:
     """Measure, print, write, check."""
     options = parser("http", "Measure the server over HTTP.", repeats=5)
-    run(options.parse_args(), measured, table, lambda runs: judged(runs, GOALS))
+    options.add_argument("--plots", type=Path, help="draw throughput by streams into this folder")
+    chosen = options.parse_args()
+    runs = run(chosen, measured, table, lambda runs: judged(runs, GOALS))
+    if chosen.plots is not None:
+        plots.serving(runs, chosen.plots)
 
 
 if __name__ == "__main__":
