@@ -1,6 +1,7 @@
 """Ids of a prompt in which what messages spell is text, and all else is encoded as it always is."""
 
 import json
+import re
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,30 @@ import tokenizers
 
 from models.spelling import Rendered
 
+_FRAMED = re.compile(r"[<\[〈].*[>\]〉]", re.DOTALL)
+"""What control tokens look like; any other added token that is not special may stand in any text."""
+
 _REST = "text"
 """A word for whatever is no added token."""
+
+
+def special_tokens(encoder: tokenizers.Tokenizer) -> dict[int, str]:
+    """The tokens, by their ids, that only a template may write."""
+    added = encoder.get_added_tokens_decoder()
+    return {id_: token.content for id_, token in added.items() if token.special or _FRAMED.fullmatch(token.content)}
+
+
+def exact(encoder: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
+    """The same, but special tokens are found only as they are spelt, not in what a normaliser makes of a text.
+
+    Templates spell them exactly; a message could spell `<think>` in full-width letters else.
+    """
+    if encoder.normalizer is None:
+        return encoder
+    spec, special = json.loads(encoder.to_str()), special_tokens(encoder).values()
+    for token in spec["added_tokens"]:
+        token["normalized"] = token["normalized"] and token["content"] not in special
+    return tokenizers.Tokenizer.from_str(json.dumps(spec))
 
 
 def without(encoder: tokenizers.Tokenizer, tokens: Collection[str]) -> tokenizers.Tokenizer:

@@ -15,7 +15,7 @@ from typing import Any
 import tokenizers
 
 from models.config import read_json
-from models.encoding import cutter, encode_marked, without
+from models.encoding import cutter, encode_marked, exact, special_tokens, without
 from models.messages import MessageError, TemplateError, for_template
 from models.spelling import RAW, Rendered, Spellings, rendered
 from models.template import ChatTemplate
@@ -29,9 +29,6 @@ LAGUNA_PARSERS = ("laguna", "poolside_v1")
 """What other servers call a reader of this dialect; conversions also name one of a neighbouring dialect, 'glm47'."""
 
 LOG = logging.getLogger(__name__)
-
-_FRAMED = re.compile(r"[<\[〈].*[>\]〉]", re.DOTALL)
-"""What control tokens look like; any other added token that is not special may stand in any text."""
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -90,7 +87,7 @@ class Tokenizer:
         if not _is_byte_level(decoder):
             raise TokenizerError(f"{folder}/tokenizer.json: the decoder must be ByteLevel, and it is {decoder}")
         try:
-            encoder = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+            encoder = exact(tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")))
         # `tokenizers` raises nothing more specific.
         except Exception as error:
             raise TokenizerError(f"{folder}/tokenizer.json cannot be used: {error}") from error
@@ -185,8 +182,7 @@ class Tokenizer:
 
     @cached_property
     def _special(self) -> Mapping[int, str]:
-        added = self._encoder.get_added_tokens_decoder()
-        return {id_: token.content for id_, token in added.items() if token.special or _FRAMED.fullmatch(token.content)}
+        return special_tokens(self._encoder)
 
     @cached_property
     def _spellings(self) -> Spellings:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import AddedToken
 from tokenizers import Tokenizer as Encoder
+from tokenizers.normalizers import NFKC
 
 from models.checkpoint import EMBEDDED, find_checkpoint
 from models.encoding import cutter, encode_marked, without
@@ -225,3 +227,18 @@ def test_a_vocabulary_whose_words_are_taken_whole_gives_no_control_token_either(
     spec["pre_tokenizer"]["use_regex"] = False
     plain = without(Encoder.from_str(json.dumps(spec)), SPELT)
     assert FULL.token_to_id("<think>") not in plain.encode("<think>", add_special_tokens=False).ids
+
+
+def test_what_a_normaliser_makes_of_a_message_spells_nothing_either(tmp_path: Path) -> None:
+    write_tokenizer(tmp_path)
+    encoder = byte_level_bpe()
+    encoder.normalizer = NFKC()
+    encoder.add_tokens([AddedToken("<loud>", special=False, normalized=True)])
+    encoder.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = Tokenizer.load(tmp_path)
+    wide = "\uff1cloud\uff1e"
+    assert encoder.token_to_id("<loud>") in encoder.encode(wide).ids
+    for said in (wide, f"{wide}<loud>"):
+        ids, _ = tokenizer.encode_at(tokenizer.render_marked([{"role": "user", "content": said}]), [])
+        assert tokenizer.token_id("<loud>") not in ids
+    assert tokenizer.encode("<loud>") == [tokenizer.token_id("<loud>")]
