@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from models.decode.acceptance import TARGET, Writer
 from models.decode.logprobs import Scored
 from tools.events import Token
 
@@ -33,13 +34,15 @@ class Attribution:
     def __init__(self, bytes_of: Callable[[int], bytes]) -> None:
         self._bytes_of = bytes_of
         self._waiting: deque[_Written] = deque()
-        self._last = Token("", b"", 0.0)
+        self._last = Token("", b"")
         self._end = 0
 
-    def wrote(self, id_: int, text: str, scored: Scored) -> None:
+    def wrote(self, id_: int, text: str, scored: Scored | None = None, writer: Writer = TARGET) -> None:
         """A token came, and with it `text`: less than its bytes where a character is not whole, or more."""
-        likeliest = tuple((self._bytes_of(best), logprob) for best, logprob in scored.top)
-        self._last = Token(text, self._bytes_of(id_), scored.logprob, likeliest)
+        self._last = Token(text, self._bytes_of(id_), writer=writer)
+        if scored is not None:
+            likeliest = tuple((self._bytes_of(best), logprob) for best, logprob in scored.top)
+            self._last = replace(self._last, logprob=scored.logprob, likeliest=likeliest)
         self._waiting.append(_Written(self._end, self._last))
         self._end += len(text)
 
@@ -51,7 +54,7 @@ class Attribution:
             self._end += len(text)
 
     def shown(self, text: str, read: int) -> tuple[Token, ...]:
-        """The tokens of a content that was shown when the first `read` characters of the answer were read."""
+        """The tokens of a text that was shown when the first `read` characters of the answer were read."""
         first = self._waiting[0].start if self._waiting else read
         spans = _found(text, "".join(each.token.text for each in self._waiting)[: read - first], first)
         missing = text[: len(text) - sum(stop - start for start, stop in spans)]
@@ -67,12 +70,16 @@ class Attribution:
         self.passed(stops[-1] if stops else first)
         return tuple(tokens)
 
-    def passed(self, end: int) -> None:
-        """What was written before `end` will not be shown any more; of a token across it, the rest waits on."""
+    def passed(self, end: int) -> tuple[Token, ...]:
+        """What was written before `end`, and will not be shown any more; of a token across it, the rest waits on."""
+        gone: list[Token] = []
         while self._waiting and self._waiting[0].start < end:
             each = self._waiting.popleft()
+            cut = end - each.start
+            gone.append(each.token if each.stop <= end else _retold(each.token, each.token.text[:cut]))
             if each.stop > end:
-                self._waiting.appendleft(_Written(end, _retold(each.token, each.token.text[end - each.start :])))
+                self._waiting.appendleft(_Written(end, _retold(each.token, each.token.text[cut:])))
+        return tuple(gone)
 
 
 def _found(text: str, written: str, offset: int) -> list[Span]:

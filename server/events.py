@@ -1,7 +1,8 @@
 """Everything a generation can say, in no vendor's dialect, and the answer it adds up to."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Literal
 
 from tools.events import CallArguments, CallEnd, CallStart, Content, Piece, Reasoning, Token
@@ -61,6 +62,9 @@ class Report:
     """Why nothing was drafted, or None."""
     cache_parted: str | None
     """Where the prompt left what was kept of earlier ones, or None where it went on from it or nothing was kept."""
+    drafted_by_depth: Sequence[int] = field(default_factory=list)
+    accepted_by_depth: Sequence[int] = field(default_factory=list)
+    """How many blocks drafted so deep, and in how many of them every draft up to there was accepted."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +118,15 @@ def summed(ends: Sequence[Finished], choices: int | None = None) -> tuple[Usage,
         decode_seconds=max(report.decode_seconds for report in reports),
         cached_tokens=usage.cached,
         sources=_together([report.sources for report in reports]),
+        drafted_by_depth=_by_depth([report.drafted_by_depth for report in reports]),
+        accepted_by_depth=_by_depth([report.accepted_by_depth for report in reports]),
         speculation_off=None if None in off else off[0],
         cache_parted=reports[0].cache_parted,
     )
+
+
+def _by_depth(counts: Sequence[Sequence[int]]) -> list[int]:
+    return list(map(sum, zip_longest(*counts, fillvalue=0)))
 
 
 def _together(sources: Sequence[Mapping[str, Mapping[str, int]]]) -> Mapping[str, Mapping[str, int]]:

@@ -78,7 +78,7 @@ class Generation:
             for choice, piece in self._echoed(index, progress):
                 yield choice, piece
             transcript = self._transcripts[index]
-            for piece in transcript.push(progress.ids, progress.scores):
+            for piece in transcript.push(progress.ids, progress.scores, progress.writers):
                 yield index, piece
             end = "stop" if transcript.stopped else progress.finish
             if end is not None:
@@ -188,7 +188,7 @@ def _transcript(model: Model, turn: Turn, prompt: Prompt) -> Transcript:
         Stops(turn.stops),
         Reader(turn.tools, prompt.thinking) if turn.plain is None else Verbatim(),
         one_call=turn.one_call,
-        attribution=None if turn.top_logprobs is None else Attribution(model.tokenizer.bytes_of),
+        attribution=Attribution(model.tokenizer.bytes_of) if turn.attributed else None,
     )
 
 
@@ -216,6 +216,8 @@ def _finished(transcript: Transcript, end: Literal["stop", "length"], stats: Sta
             decode_seconds=stats.decode_seconds,
             cached_tokens=stats.cached_tokens,
             sources={source: {"drafted": drafted, "accepted": own} for source, drafted, own in stats.by_source},
+            drafted_by_depth=list(stats.drafted_by_depth),
+            accepted_by_depth=list(stats.accepted_by_depth),
             speculation_off=stats.speculation_off,
             cache_parted=parted,
         ),

@@ -141,7 +141,8 @@ def _news(update: Update) -> Progress | Refusal:
     if update.error is not None:
         log.error("a request failed", exc_info=update.error)
         return _failure(update.error)
-    return Progress(update.ids, update.finish, update.session.stats, update.scores, update.prompt)
+    stats, scores = update.session.stats, update.scores
+    return Progress(update.ids, update.finish, stats, scores, update.prompt, update.writers)
 
 
 def _failure(error: Exception) -> GenerationFailed:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from models.decode.acceptance import Writer
 from models.decode.logprobs import Scored
 from models.decode.session import Request, Stats
 from server.errors import Refusal
@@ -23,6 +24,8 @@ class Progress:
     """One for each id, where the request asked for log probabilities."""
     prompt: tuple[Scored, ...] | None = None
     """With the first ids, one for each prompt token after the first, where that was asked for."""
+    writers: tuple[Writer, ...] = ()
+    """Who wrote each id first: the source of an accepted draft, or the target."""
 
 
 class Mail:

@@ -1,8 +1,9 @@
 """One answer as it is written: ids in, pieces out, and a count of both. It knows no thread and no socket."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
+from models.decode.acceptance import TARGET, Writer
 from models.decode.logprobs import Scored
 from server.attribution import Attribution
 from server.backend import TextDecoder
@@ -25,7 +26,7 @@ class Transcript:
         one_call: bool = False,
         attribution: Attribution | None = None,
     ) -> None:
-        """`one_call` ends the turn with its first complete call; `attribution` gives every content its tokens."""
+        """`one_call` ends the turn with its first complete call; `attribution` gives the pieces their tokens."""
         self._decoder = decoder
         self._stops = stops
         self._reader = reader
@@ -40,10 +41,10 @@ class Transcript:
         self._unshown = 0
         self._released = 0
 
-    def push(self, ids: Iterable[int], scores: Sequence[Scored] = ()) -> list[Piece]:
+    def push(self, ids: Sequence[int], scores: Sequence[Scored] = (), writers: Sequence[Writer] = ()) -> list[Piece]:
         """The pieces these ids complete; ids after a stop string are not looked at.
 
-        `scores` are those of the ids, where the contents are to have their tokens.
+        `scores` and `writers` are those of the ids, or nothing, where the pieces are to have their tokens.
         """
         pieces: list[Piece] = []
         for place, id_ in enumerate(ids):
@@ -53,7 +54,8 @@ class Transcript:
             self._unshown += 1
             text = self._decoder.push((id_,))
             if self._attribution is not None:
-                self._attribution.wrote(id_, text, scores[place])
+                scored, writer = scores[place] if scores else None, writers[place] if writers else TARGET
+                self._attribution.wrote(id_, text, scored, writer)
             pieces += self._read(text)
         return merged(pieces)
 
@@ -111,6 +113,9 @@ class Transcript:
         match piece:
             case Content(text):
                 return Content(text, attribution.shown(text, read))
-            case Reasoning() | CallEnd():
+            case Reasoning(text):
+                piece = Reasoning(text, attribution.shown(text, read))
                 attribution.passed(read)
+            case CallEnd(index):
+                return CallEnd(index, attribution.passed(read))
         return piece

@@ -88,6 +88,8 @@ class Turn:
     """So many answers to the one prompt, by seeds of their own."""
     top_logprobs: int | None = None
     """Say of every token of the content how likely it was, and so many likelier ones; None says nothing."""
+    writers: bool = False
+    """Say of every token who wrote it: the source of an accepted draft, or the target."""
     prediction: str = ""
     """What the answer is expected to say: it is drafted from, and changes nothing else."""
     one_call: bool = False
@@ -96,3 +98,8 @@ class Turn:
     """What the answer is held to."""
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     speculation: Speculation | None = None
+
+    @property
+    def attributed(self) -> bool:
+        """Whether something is to be said of single tokens."""
+        return self.writers or self.top_logprobs is not None

@@ -1,8 +1,25 @@
 """Everything that can happen while Laguna speaks, as frozen values: a stream renders them, an answer is their fold."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of a text, who wrote it, and how likely it was."""
+
+    text: str
+    """What of the text it wrote; empty while a character waits for the bytes of the next token."""
+    data: bytes
+    """Its bytes, as far as they are part of the text."""
+    logprob: float = math.nan
+    """Natural logarithm; NaN, which no JSON can hold, where it was not asked for."""
+    likeliest: tuple[tuple[bytes, float], ...] = ()
+    """The bytes of whole tokens and their logarithms, likeliest first."""
+    writer: str = "target"
+    """The source of an accepted draft, or the target itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,19 +27,8 @@ class Reasoning:
     """Text the model wrote while thinking."""
 
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One token of a text, and how likely it was: its natural logarithm, as those of the likeliest at its place."""
-
-    text: str
-    """What of the text it wrote; empty while a character waits for the bytes of the next token."""
-    data: bytes
-    """Its bytes, as far as they are part of the text."""
-    logprob: float
-    likeliest: tuple[tuple[bytes, float], ...] = ()
-    """The bytes of whole tokens and their logarithms, likeliest first."""
+    tokens: tuple[Token, ...] = ()
+    """Where that was asked for, the tokens of this text: their texts join to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,8 @@ class CallEnd:
     """The call is complete: its fragments, joined, are one JSON object. A call without this end must never be run."""
 
     index: int
+    tokens: tuple[Token, ...] = ()
+    """Where that was asked for, what was written in the model's own dialect from what was shown before up to here."""
 
 
 Piece = Reasoning | Content | CallStart | CallArguments | CallEnd
@@ -99,15 +107,19 @@ def _text(piece: Piece) -> str:
             return ""
 
 
+def _tokens(run: list[Piece]) -> tuple[Token, ...]:
+    return tuple(token for piece in run if isinstance(piece, Reasoning | Content) for token in piece.tokens)
+
+
 def _joined(run: list[Piece]) -> Piece:
     if len(run) == 1:
         return run[0]
     text = "".join(map(_text, run))
     match run[0]:
         case Reasoning():
-            return Reasoning(text)
+            return Reasoning(text, _tokens(run))
         case Content():
-            return Content(text, tuple(token for piece in run if isinstance(piece, Content) for token in piece.tokens))
+            return Content(text, _tokens(run))
         case CallArguments(index, _):
             return CallArguments(index, text)
         case piece:

@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple
 
 Phase = Literal["thinking", "answer", "arguments"]
 Source = Literal["speculator", "prediction", "copy", "grammar"]
+Writer = Source | Literal["target"]
+TARGET: Literal["target"] = "target"
 
 PRIOR = 0.7
 RECENT, LASTING = 0.04, 0.01

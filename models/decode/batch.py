@@ -9,6 +9,7 @@ from typing import Literal
 import mlx.core as mx
 
 from models.contract import Speculator, Target
+from models.decode.acceptance import TARGET, Source, Writer
 from models.decode.flight import Flight, Share, read_ids
 from models.decode.launch import Launcher
 from models.decode.logprobs import Scored
@@ -38,6 +39,16 @@ class Update:
     """One for each of the ids, where the request asked for log probabilities."""
     prompt: tuple[Scored, ...] | None = None
     """With the first ids, one for each prompt token after the first, where the request asked for those."""
+    source: Source | None = None
+    """Who drafted, if anybody did."""
+    accepted: int = 0
+    """So many of the ids, the first ones, had been drafted; the rest are the target's own."""
+
+    @property
+    def writers(self) -> tuple[Writer, ...]:
+        """Who wrote each of the ids first."""
+        drafted = () if self.source is None else (self.source,) * self.accepted
+        return drafted + (TARGET,) * (len(self.ids) - len(drafted))
 
 
 class Batch:
@@ -221,8 +232,7 @@ class Batch:
                 kept = keep(share.drafted(ids), drawn, session.request.stop_ids, left)
                 self._settle(share, kept, landing.round, now)
                 scores = share.scores(ids, landing.round.scored_from)[: len(kept.ids)]
-                prompt = self._scored.pop(session, None)
-                updates.append(Update(session, kept.ids, kept.finish, scores=tuple(scores), prompt=prompt))
+                updates.append(_update(share, kept, scores, self._scored.pop(session, None)))
             elif session.finish is None and share.mark:
                 self._launcher.keep(session, over=False)
         self._landed = now
@@ -257,3 +267,16 @@ class Batch:
         if self._speculator is None:
             return self._speculation_off
         return "the request turned speculation off" if request.speculation == "off" else None
+
+
+def _update(share: Share, kept: Kept, scores: Sequence[Scored], prompt: tuple[Scored, ...] | None) -> Update:
+    subject = share.block.subject
+    return Update(
+        share.session,
+        kept.ids,
+        kept.finish,
+        scores=tuple(scores),
+        prompt=prompt,
+        source=None if subject is None else subject.source,
+        accepted=kept.accepted,
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from models.decode.acceptance import Record
+from models.decode.acceptance import Record, Source
 from models.decode.batch import Update
 from models.decode.constraint import Grammars
 from models.decode.logprobs import Scored
@@ -129,6 +129,8 @@ class ScriptPair:
     """Rounds wait for it; set from the start."""
     pace: float = 0.0
     """Seconds a round takes."""
+    drafter: Source | None = None
+    """Who drafts all ids of a round but its last."""
     broken_rounds: int = 0
     """So many rounds raise, for all sessions together, before the first one works."""
     requests: list[Request] = field(default_factory=list)
@@ -183,7 +185,8 @@ class ScriptBatch:
         if self._pair.broken_rounds:
             self._pair.broken_rounds -= 1
             raise RuntimeError("the whole round failed in /secret/path")
-        updates = [_update(session, next(rounds, None)) for session, rounds in self._running.items()]
+        brought = [(session, next(rounds, None)) for session, rounds in self._running.items()]
+        updates = [_update(session, each, self._pair.drafter) for session, each in brought]
         for update in updates:
             if update.finish is not None or update.error is not None:
                 del self._running[update.session]
@@ -195,7 +198,7 @@ class ScriptBatch:
         self._pair.most_sessions = max(self._pair.most_sessions, self._pair.sessions)
 
 
-def _update(session: Session, brought: Round | None) -> Update:
+def _update(session: Session, brought: Round | None, drafter: Source | None) -> Update:
     session.tally.rounds += 1
     if isinstance(brought, Exception):
         return Update(session, error=brought)
@@ -206,8 +209,11 @@ def _update(session: Session, brought: Round | None) -> Update:
     session.guesses.emitted(ids)
     if brought is None:
         return Update(session, finish="stop", prompt=prompt)
-    finish = "length" if len(ids) == left else None
-    return Update(session, ids, finish, scores=_scores(session.request.top_logprobs, ids), prompt=prompt)
+    accepted = len(ids) - 1 if drafter is not None else 0
+    if drafter is not None:
+        session.tally.block(drafter, len(ids), accepted)
+    end, scores = "length" if len(ids) == left else None, _scores(session.request.top_logprobs, ids)
+    return Update(session, ids, end, scores=scores, prompt=prompt, source=drafter, accepted=accepted)
 
 
 def _prompt_scores(request: Request) -> tuple[Scored, ...] | None:

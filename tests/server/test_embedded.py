@@ -215,3 +215,18 @@ def test_a_prediction_changes_no_text_and_says_how_much_of_it_came(sdk: openai.O
     assert details.accepted_prediction_tokens is not None
     assert details.accepted_prediction_tokens > 0.9 * (predicted.usage.completion_tokens - 2)
     assert details.rejected_prediction_tokens == 0
+
+
+def test_who_wrote_each_token_adds_up_to_the_report(sdk: openai.OpenAI) -> None:
+    tools: list[ChatCompletionToolParam] = [WEATHER]
+    for speculation in ("always", "off"):
+        extra = {"laguna": {"tokens": True}, "speculation": speculation, "reasoning_effort": "none"}
+        answer = sdk.chat.completions.create(
+            model="laguna-tiny", messages=[ASK], tools=tools, temperature=0, extra_body=extra
+        ).to_dict()
+        (choice,), report = cast(list[dict], answer["choices"]), cast(dict, answer["laguna"])
+        writers = [writer for _, writer in choice["laguna"]["tokens"]]
+        by_source = {source: counts["accepted"] for source, counts in report["sources"].items() if counts["accepted"]}
+        assert {writer: writers.count(writer) for writer in {*writers} - {"target"}} == by_source
+        assert bool(by_source) == (speculation == "always")
+        assert "".join(text for text, _ in choice["laguna"]["tokens"]).startswith("<tool_call>get_weather")

@@ -111,7 +111,7 @@ def test_without_it_no_chunk_has_usage_and_the_finish_chunk_tells_of_speculation
     assert not any("usage" in chunk for chunk in stream)
     report = stream[-1]["laguna"]
     names = {"rounds", "drafted", "accepted", "prefill_seconds", "decode_seconds", "cached_tokens", "speculation_off"}
-    names |= {"cache_parted", "sources"}
+    names |= {"cache_parted", "sources", "drafted_by_depth", "accepted_by_depth"}
     assert report.keys() == names
     assert report.keys() == served.post(**THINKING).json()["laguna"].keys()
 

@@ -20,6 +20,7 @@ from server.events import (
     Content,
     Event,
     Finished,
+    Piece,
     Reasoning,
     summed,
 )
@@ -43,6 +44,8 @@ class Envelope:
     reasoning_field: ReasoningField
     choices: int = 1
     logprobs: bool = False
+    tokens: bool = False
+    """Every choice tells its tokens, and who wrote them."""
     include_usage: bool = False
     service_tier: bool = False
     """The request named one; the answer says which it got, and there is only one."""
@@ -57,6 +60,7 @@ class Envelope:
             reasoning_field,
             choices=asked.n or 1,
             logprobs=bool(asked.logprobs),
+            tokens=asked.writers,
             include_usage=asked.include_usage,
             service_tier=asked.service_tier is not None,
         )
@@ -102,7 +106,8 @@ def _choice(choice: int, answer: Answer, envelope: Envelope) -> dict[str, Any]:
     if calls:
         spoken["tool_calls"] = calls
     scores = logprobs(answer.tokens) if envelope.logprobs else None
-    return {"index": choice, "message": spoken, "logprobs": scores, "finish_reason": answer.finished.reason}
+    told = {"laguna": {"tokens": written(answer.pieces)}} if envelope.tokens else {}
+    return {"index": choice, "message": spoken, "logprobs": scores, "finish_reason": answer.finished.reason} | told
 
 
 async def frames(told: AsyncGenerator[tuple[int, Event]], envelope: Envelope) -> AsyncGenerator[bytes]:
@@ -117,12 +122,18 @@ async def frames(told: AsyncGenerator[tuple[int, Event]], envelope: Envelope) ->
                 ends[choice] = event
                 for frame in chunk.ending(choice, ends):
                     yield frame
-            elif not isinstance(event, CallEnd):
+            elif envelope.tokens or not isinstance(event, CallEnd):
                 yield chunk.event(choice, event)
     yield DONE
 
 
-def delta(event: Reasoning | Content | CallStart | CallArguments, envelope: Envelope, choice: int) -> dict[str, Any]:
+def written(pieces: Sequence[Piece]) -> list[list[str]]:
+    """Each token's text and writer. Of a text they join to it; of a call they are what was written of it."""
+    spoken = (piece for piece in pieces if isinstance(piece, Reasoning | Content | CallEnd))
+    return [[token.text, token.writer] for piece in spoken for token in piece.tokens]
+
+
+def delta(event: Piece, envelope: Envelope, choice: int) -> dict[str, Any]:
     """What one event adds to the message. Id, type and name of a call are sent once: clients concatenate them."""
     match event:
         case Reasoning(text):
@@ -135,6 +146,8 @@ def delta(event: Reasoning | Content | CallStart | CallArguments, envelope: Enve
             return {"tool_calls": [call]}
         case CallArguments(index, fragment):
             return {"tool_calls": [{"index": index, "function": {"arguments": fragment}}]}
+        case CallEnd():
+            return {}
         case _:
             assert_never(event)
 
@@ -148,15 +161,19 @@ class Chunk:
         # With usage asked for, every chunk but the one that has it says null; otherwise none has the key.
         self._tail = ',"usage":null}' if envelope.include_usage else "}"
 
-    def event(self, choice: int, event: Reasoning | Content | CallStart | CallArguments) -> bytes:
+    def event(self, choice: int, event: Piece) -> bytes:
         """A chunk that adds what one event says."""
         scored = self._envelope.logprobs and isinstance(event, Content)
         scores = compact(logprobs(event.tokens)) if scored and isinstance(event, Content) else "null"
-        return self.delta(choice, delta(event, self._envelope, choice), scores)
+        tokens = written([event]) if self._envelope.tokens else []
+        return self.delta(choice, delta(event, self._envelope, choice), scores, tokens)
 
-    def delta(self, choice: int, delta: Mapping[str, Any], scores: str = "null") -> bytes:
+    def delta(
+        self, choice: int, delta: Mapping[str, Any], scores: str = "null", tokens: Sequence[Sequence[str]] = ()
+    ) -> bytes:
         """A chunk that adds to the message."""
-        return self._choice(choice, compact(delta), scores, "null", self._tail)
+        told = f',"laguna":{{"tokens":{compact(tokens)}}}' if tokens else ""
+        return self._choice(choice, compact(delta), scores, f"null{told}", self._tail)
 
     def ending(self, choice: int, ends: Mapping[int, Finished]) -> list[bytes]:
         """The one chunk of a choice with a finish reason and, after the last, one with usage where it was asked for.

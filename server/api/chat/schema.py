@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from models.decode.request import MOST_LOGPROBS
@@ -66,6 +66,15 @@ class Prediction(Wire):
         return content
 
 
+class Telling(Wire):
+    """What else of ours an answer should tell. A name that is not known here is refused: it can only be misspelt."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tokens: bool | None = None
+    """Every token's text, and who wrote it."""
+
+
 class ChatRequest(Drawing):
     """The honoured fields of a chat completion; null and absent are the same everywhere."""
 
@@ -85,6 +94,12 @@ class ChatRequest(Drawing):
     service_tier: Literal["auto", "default", "flex", "scale", "priority"] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     reasoning_effort: Effort | None = None
+    laguna: Telling | None = None
+
+    @property
+    def writers(self) -> bool:
+        """Whether every token is to be told with who wrote it."""
+        return self.laguna is not None and bool(self.laguna.tokens)
 
     def checked_together(self) -> Self:
         """The request, if no two fields of it are at odds.
@@ -156,6 +171,7 @@ def turn(asked: ChatRequest) -> Turn:
         thinking_budget=asked.thinking_token_budget,
         choices=asked.n or 1,
         top_logprobs=(asked.top_logprobs or 0) if asked.logprobs else None,
+        writers=asked.writers,
         prediction="" if asked.prediction is None else text_of(asked.prediction.content),
         one_call=asked.parallel_tool_calls is False or (choice is not None and choice.type == "function"),
         forced=held,
