@@ -22,6 +22,12 @@ def _present(value: object) -> object:
 Said = Annotated[Text, BeforeValidator(_present)]
 
 
+class Typed(Wire):
+    """An item of any kind; without one it is a message."""
+
+    type: str | None = None
+
+
 class Message(Wire):
     """One message of any role."""
 
@@ -92,9 +98,9 @@ def read(raw: dict[str, Any], place: str, find: Callable[[str], Item | None]) ->
     Raises:
         Refusal: it is of no kind that can be shown, or wrong, or kept no more; by its place.
     """
-    kind = raw.get("type", "message")
+    kind = checked(Typed, raw, place).type or "message"
     if kind not in KINDS:
-        told = f"items of type '{ascii(kind)[1:41]}' cannot be shown to this model"
+        told = f"items of type '{ascii(kind[:40])[1:-1]}' cannot be shown to this model"
         raise InvalidValue(f"Invalid value for '{place}.type': {told}.", param=f"{place}.type")
     item = checked(KINDS[kind], raw, place)
     if not isinstance(item, Reference):

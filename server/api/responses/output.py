@@ -32,9 +32,13 @@ class Output:
         asked = told.asked
         return cls(told.key, asked.summarised, SEALED in asked.included, asked.scores is not None)
 
+    def id(self, step: Step) -> str:
+        """The id of the item that a step is about."""
+        return f"{_PREFIX[step.block.kind]}_{self.key}{step.index}"
+
     def begun(self, step: Step) -> Told:
         """The item before anything of it is written."""
-        head = {"id": f"{_PREFIX[step.block.kind]}_{self.key}{step.index}", "status": "in_progress"}
+        head = {"id": self.id(step), "status": "in_progress"}
         match step.block.kind:
             case "text":
                 return head | {"type": "message", "role": "assistant", "content": []}
@@ -74,7 +78,7 @@ class Output:
     def _content(self, step: Step) -> Iterator[tuple[str, Told]]:
         text = step.block.kind == "text"
         kind = "output_text" if text else "reasoning_text"
-        place = {"item_id": self.begun(step)["id"], "content_index": 0}
+        place = {"item_id": self.id(step), "content_index": 0}
         match step:
             case Open():
                 yield "content_part.added", place | {"part": self._part(step)}
@@ -87,7 +91,7 @@ class Output:
                 yield "content_part.done", place | {"part": self._part(step)}
 
     def _summary(self, step: Step) -> Iterator[tuple[str, Told]]:
-        place = {"item_id": self.begun(step)["id"], "summary_index": 0}
+        place = {"item_id": self.id(step), "summary_index": 0}
         match step:
             case Open():
                 yield "reasoning_summary_part.added", place | {"part": self._part(step)}
@@ -98,12 +102,12 @@ class Output:
                 yield "reasoning_summary_part.done", place | {"part": self._part(step)}
 
     def _call(self, step: Step) -> Iterator[tuple[str, Told]]:
-        item = self.begun(step)
+        place = {"item_id": self.id(step)}
         match step:
             case Grow():
-                yield "function_call_arguments.delta", {"item_id": item["id"], "delta": step.text}
+                yield "function_call_arguments.delta", place | {"delta": step.text}
             case Close():
-                told = {"item_id": item["id"], "name": item["name"], "arguments": step.text}
+                told = place | {"name": step.block.name, "arguments": step.text}
                 yield "function_call_arguments.done", told
 
     def _part(self, step: Step) -> Told:

@@ -174,7 +174,7 @@ def _check_together(asked: ResponsesRequest) -> None:
 
 def _identified(item: dict[str, Any], key: str, index: int) -> dict[str, Any]:
     """The item in full: with its type, an id, and parts instead of a text."""
-    whole = {"type": "message"} | item
+    whole = item | {"type": "message"} if item.get("type") is None else dict(item)
     if not isinstance(item.get("id"), str):
         whole["id"] = f"in_{key}{index}"
     if isinstance(item.get("content"), str):
