@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from tests.bench import plots
@@ -78,9 +79,8 @@ def main() -> None:
     options.add_argument("--chats", type=int, default=8, help="held-out chats whose turns are answered")
     options.add_argument("--plots", type=Path, help="draw acceptance by depth and time by context into this folder")
     chosen = options.parse_args()
-    runs = run(chosen, measured, table, missed)
-    if chosen.plots is not None:
-        plots.decoding(runs, chosen.plots)
+    draw = None if chosen.plots is None else partial(plots.decoding, chosen.plots)
+    run(chosen, measured, table, missed, draw)
 
 
 if __name__ == "__main__":

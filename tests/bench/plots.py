@@ -14,7 +14,7 @@ SIZE = (7.0, 3.6)
 BLAS = {"bundled": "MLX's own BLAS", "openblas": "OpenBLAS"}
 
 
-def decoding(runs: Runs, folder: Path) -> None:
+def decoding(folder: Path, runs: Runs) -> None:
     """Write `acceptance_by_depth.png` and `time_by_context.png`."""
     known = {blas: figures for blas, figures in runs.items() if figures is not None}
     first = next(iter(known.values()))
@@ -23,7 +23,7 @@ def decoding(runs: Runs, folder: Path) -> None:
     _written(folder / "time_by_context.png", best, _time)
 
 
-def serving(runs: Runs, folder: Path) -> None:
+def serving(folder: Path, runs: Runs) -> None:
     """Write `throughput_by_streams.png`."""
     known = {blas: figures for blas, figures in runs.items() if figures is not None}
     _written(folder / "throughput_by_streams.png", known.get("openblas", next(iter(known.values()))), _throughput)

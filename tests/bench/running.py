@@ -49,8 +49,9 @@ def run(
     measured: Measured,
     table: Callable[[Figures], Mapping[str, str]],
     missed: Callable[[Runs], list[str]],
-) -> Runs:
-    """Measure with both BLAS, print, write and check.
+    draw: Callable[[Runs], None] | None = None,
+) -> None:
+    """Measure with both BLAS, print, write, draw and check.
 
     Raises:
         SystemExit: a goal is missed, with --check.
@@ -68,7 +69,8 @@ def run(
     surroundings |= {"load_after": [round(value, 2) for value in os.getloadavg()]}
     if options.json is not None:
         options.json.write_text(json.dumps({"machine": surroundings, "runs": runs}, indent=2) + "\n")
+    if draw is not None:
+        draw(runs)
     lines = missed(runs) if options.check else []
     if lines:
         raise SystemExit("missed:\n" + "\n".join(lines))
-    return runs

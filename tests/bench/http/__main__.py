@@ -7,6 +7,7 @@ its own and all of them asked in turn.
 import argparse
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -83,9 +84,8 @@ def main() -> None:
     options = parser("http", "Measure the server over HTTP.", repeats=5)
     options.add_argument("--plots", type=Path, help="draw throughput by streams into this folder")
     chosen = options.parse_args()
-    runs = run(chosen, measured, table, lambda runs: judged(runs, GOALS))
-    if chosen.plots is not None:
-        plots.serving(runs, chosen.plots)
+    draw = None if chosen.plots is None else partial(plots.serving, chosen.plots)
+    run(chosen, measured, table, lambda runs: judged(runs, GOALS), draw)
 
 
 if __name__ == "__main__":
