@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, get_args
 
 import mlx.core as mx
 
@@ -57,7 +57,7 @@ def bare_loop(checkpoint: Path, library: Path | None) -> Generator[Bare]:
 def main() -> None:
     """Answer lines until there are no more."""
     runtime = load_runtime(sys.argv[1])
-    batches = {speculation: runtime.batch() for speculation in ("off", "auto")}
+    batches = {speculation: runtime.batch() for speculation in get_args(Speculation)}
     for line in sys.stdin:
         asked = json.loads(line)
         seconds, tokens = 0.0, 0
