@@ -52,6 +52,7 @@ def bare_loop(checkpoint: Path, library: Path | None) -> Generator[Bare]:
     finally:
         child.stdin.close()
         child.wait(30)
+        child.stdout.close()
 
 
 def main() -> None:
