@@ -8,11 +8,17 @@ import mlx.core as mx
 from models.contract import Rows, copied
 
 _STEP = 256
-"""Rows by which a full cache grows at least; beyond 1024 rows it grows by a quarter, so that copying stays linear."""
+"""Rows by which a full cache grows at least; beyond 2048 rows it grows by an eighth, so that copying stays linear."""
 
 
 class CacheError(RuntimeError):
     """A cache was asked for what it no longer holds, or for what it is not."""
+
+
+def grown(capacity: int, needed: int, room: int) -> int:
+    """Rows of the buffer that follows one of `capacity` rows when `needed` do not fit; `room` are foreseen."""
+    wanted = room if needed <= room else max(needed, capacity + max(_STEP, capacity // 8))
+    return -(-wanted // _STEP) * _STEP
 
 
 @dataclass
@@ -76,6 +82,8 @@ class _Rows:
 class FullCache:
     """Every position of one session: keys and values [1, heads, offset, head_dim] in the model's dtype."""
 
+    room: int = 0
+    """Positions that are foreseen: up to there nothing is ever moved."""
     _rows: _Rows = field(default_factory=_Rows)
 
     @property
@@ -92,8 +100,7 @@ class FullCache:
         """Append rows [1, heads, L, head_dim] and return all rows, oldest first."""
         rows, needed = self._rows, self._rows.end + keys.shape[2]
         if needed > rows.capacity:
-            grown = max(needed, rows.capacity + max(_STEP, rows.capacity // 4))
-            rows.reallocate(rows.end, -(-grown // _STEP) * _STEP, (keys, values))
+            rows.reallocate(rows.end, grown(rows.capacity, needed, self.room), (keys, values))
         rows.append(keys, values)
         return rows.last(rows.end)
 
@@ -129,7 +136,7 @@ class FullCache:
             raise CacheError(
                 f"a cache at {self.offset} cannot resume from rows {list(zip(starts, ends[1:], strict=True))}"
             )
-        self._rows.fill(parts, -(-(ends[-1] + _STEP) // _STEP) * _STEP)
+        self._rows.fill(parts, grown(0, ends[-1] + 1, self.room))
 
 
 @dataclass

@@ -104,8 +104,11 @@ class Target(Protocol):
         """Width of the logits."""
         ...
 
-    def make_caches(self, slack: int) -> list[LayerCache]:
-        """Empty caches, one per layer: any place up to `slack` tokens before the furthest one can be gone back to."""
+    def make_caches(self, slack: int, room: int = 0) -> list[LayerCache]:
+        """Empty caches, one per layer: any place up to `slack` tokens before the furthest one can be gone back to.
+
+        `room` tokens are foreseen: buffers are made for so many at once, and grow where more come.
+        """
         ...
 
     def __call__(

@@ -69,9 +69,9 @@ class Laguna(nn.Module):
         """Width of the logits."""
         return self.config.vocab_size
 
-    def make_caches(self, slack: int) -> list[LayerCache]:
-        """Empty caches, one per layer, that can give back up to `slack` tokens at any time."""
-        return [_cache(attention, slack) for attention in self.config.attention]
+    def make_caches(self, slack: int, room: int = 0) -> list[LayerCache]:
+        """Empty caches, one per layer, that can give back up to `slack` tokens at any time; `room` are foreseen."""
+        return [_cache(attention, slack, room) for attention in self.config.attention]
 
     def __call__(
         self, ids: mx.array, rows: Sequence[Row], *, taps: Sequence[int] = (), logit_rows: mx.array | None = None
@@ -138,8 +138,10 @@ class Laguna(nn.Module):
                     layer.self_attn = Attention(shaped)
 
 
-def _cache(attention: AttentionConfig, slack: int) -> LayerCache:
+def _cache(attention: AttentionConfig, slack: int, room: int) -> LayerCache:
     if attention.window is not None:
         return WindowCache(attention.window, slack)
     group = packed_group(attention.head_dim)
-    return FullCache() if attention.kv_bits is None or group is None else PackedCache(attention.kv_bits, group)
+    if attention.kv_bits is None or group is None:
+        return FullCache(room)
+    return PackedCache(attention.kv_bits, group, room)

@@ -5,11 +5,8 @@ from dataclasses import dataclass, field
 
 import mlx.core as mx
 
-from models.cache import CacheError
+from models.cache import CacheError, grown
 from models.contract import Rows, copied
-
-_STEP = 256
-"""Rows by which the buffers grow at least; beyond 1024 rows they grow by a quarter."""
 
 
 @dataclass
@@ -21,6 +18,8 @@ class PackedCache:
 
     bits: int
     group: int
+    room: int = 0
+    """Positions that are foreseen: up to there nothing is ever moved."""
     offset: int = 0
     """Tokens seen, rolled back ones not counted."""
     _buffers: list[mx.array] = field(default_factory=list)
@@ -74,7 +73,7 @@ class PackedCache:
         if self.offset or [part.start for part in parts] != ends[:-1] or not fitting:
             raise CacheError(f"a packed cache at {self.offset} cannot resume from {len(parts)} parts up to {ends[-1]}")
         for part in (part for part in parts if part.arrays):
-            self._reserve(ends[-1] + _STEP, part.arrays)
+            self._reserve(ends[-1] + 1, part.arrays)
             for buffer, rows in zip(self._buffers, part.arrays, strict=True):
                 buffer[:, :, part.start : part.stop] = rows
         self.offset = ends[-1]
@@ -89,8 +88,8 @@ class PackedCache:
         capacity = self._buffers[0].shape[2] if self._buffers else 0
         if needed <= capacity:
             return
-        grown = -(-max(needed, capacity + max(_STEP, capacity // 4)) // _STEP) * _STEP
-        fresh = [mx.zeros((*rows.shape[:2], grown, rows.shape[3]), rows.dtype) for rows in like]
+        capacity = grown(capacity, needed, self.room)
+        fresh = [mx.zeros((*rows.shape[:2], capacity, rows.shape[3]), rows.dtype) for rows in like]
         for buffer, old in zip(fresh, self._buffers, strict=False):
             buffer[:, :, : self.offset] = old[:, :, : self.offset]
         self._buffers = fresh

@@ -16,6 +16,12 @@ from models.decode.trie import agreement
 
 logger = logging.getLogger(__name__)
 
+FORESEEN = 1024
+"""Tokens of an answer that caches have room for from the start; an eighth of what is known where that is more.
+
+To move what a cache holds so rarely costs less than a hundredth of reading it for every token.
+"""
+
 LAZY_ROWS = 64
 """A context takes up rows in batches of at least this many unless a draft needs them: plain rounds stay cheap."""
 
@@ -140,7 +146,7 @@ class Launcher:
 
     def _open(self, session: Session) -> None:
         context = self._speculator.make_context() if self._speculator is not None and session.speculates else []
-        session.open(self._target.make_caches(self._slack), context)
+        session.open(self._target.make_caches(self._slack, _room(session)), context)
 
     def _resume(self, session: Session, prefix: PrefixStore) -> None:
         """Stand where an earlier timeline left a mark, and say where later ones should find some."""
@@ -172,6 +178,11 @@ class Launcher:
             absorb(self._speculator, [(session.context, session.pending) for session in sessions])
             for session in sessions:
                 session.pending = []
+
+
+def _room(session: Session) -> int:
+    """Tokens that its caches are made for: what is known, and what of the answer is likely."""
+    return session.length + min(session.budget(unread=False), max(FORESEEN, session.length // 8))
 
 
 def _fed(share: Share, launched: Flight) -> bool:

@@ -54,8 +54,8 @@ class StillTarget:
     def vocab_size(self) -> int:
         return self.real.vocab_size
 
-    def make_caches(self, slack: int) -> list[LayerCache]:
-        return [StillCache() for _ in self.real.make_caches(slack)]
+    def make_caches(self, slack: int, room: int = 0) -> list[LayerCache]:
+        return [StillCache() for _ in self.real.make_caches(slack, room)]
 
     def __call__(
         self, ids: mx.array, rows: Sequence[Row], *, taps: Sequence[int] = (), logit_rows: mx.array | None = None

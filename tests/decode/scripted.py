@@ -99,7 +99,7 @@ class ScriptedTarget:
     def vocab_size(self) -> int:
         return VOCAB
 
-    def make_caches(self, slack: int) -> list[LayerCache]:
+    def make_caches(self, slack: int, room: int = 0) -> list[LayerCache]:
         self.caches.append(History(slack, self._torn_by))
         return [self.caches[-1]]
 

@@ -31,8 +31,8 @@ class Inexact:
     def vocab_size(self) -> int:
         return self.target.vocab_size
 
-    def make_caches(self, slack: int) -> list[LayerCache]:
-        return self.target.make_caches(slack)
+    def make_caches(self, slack: int, room: int = 0) -> list[LayerCache]:
+        return self.target.make_caches(slack, room)
 
     def __call__(
         self, ids: mx.array, rows: Sequence[Row], *, taps: Sequence[int] = (), logit_rows: mx.array | None = None
@@ -44,11 +44,11 @@ class Inexact:
 class Leaky(Inexact):
     """A target one layer of which keeps the rows that should go back."""
 
-    def make_caches(self, slack: int) -> list[LayerCache]:
+    def make_caches(self, slack: int, room: int = 0) -> list[LayerCache]:
         """The cache of the first layer, which is full, with one row kept of every few that go back."""
-        first, *others = self.target.make_caches(slack)
+        first, *others = self.target.make_caches(slack, room)
         assert isinstance(first, FullCache)
-        return [LeakyCache(first._rows), *others]
+        return [LeakyCache(first.room, first._rows), *others]
 
 
 class LeakyCache(FullCache):
