@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 
-from server.api import catalog, ops, tokens
+from server.api import catalog, figures, ops, tokens
 from server.api.chat import route as chat
 from server.api.chat.schema import ChatRequest
 from server.api.completions import route as completions
@@ -17,15 +17,16 @@ from server.api.responses import route as responses
 from server.api.responses.store import Store
 from server.api.wire import Json
 from server.door.entrance import guard
+from server.door.journal import Journal
 from server.engine import Engine
 from server.errors import (
-    InternalError,
     Refusal,
     UnknownRoute,
     UnreadableBody,
     WrongMethod,
     clipped,
 )
+from server.metrics import Metrics
 from server.settings import Settings
 
 PARAMETERS = ChatRequest.model_fields.keys() - {"model", "messages"}
@@ -44,7 +45,9 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
             await engine.stop()
 
     app = FastAPI(title="laguna-server", lifespan=life, docs_url=None, redoc_url=None, redirect_slashes=False)
+    metrics = Metrics(engine)
     guard(app, settings, refused)
+    app.add_middleware(Journal, observe=metrics.observe, answers=refused)
     app.add_middleware(RequestId)
     store = Store(settings.responses_kept, settings.responses_kept_mib << 20)
     for prefix in ("/v1", ""):
@@ -55,9 +58,9 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
         app.include_router(catalog.routes(engine, settings, PARAMETERS), prefix=prefix)
         app.include_router(tokens.routes(engine, settings), prefix=prefix)
     app.include_router(ops.routes(engine, settings))
+    app.include_router(figures.routes(metrics))
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(Exception, _crashed)
     return app
 
 
@@ -76,8 +79,3 @@ async def _http_error(request: Request, error: Exception) -> Json:
         case 405:
             return refused(request, WrongMethod(f"Not allowed ({place})."), dict(error.headers or {}))
     return refused(request, UnreadableBody(f"The request could not be read ({place})."))
-
-
-async def _crashed(request: Request, _: Exception) -> Json:
-    """A fault of ours: the traceback is in uvicorn's log, and nothing of it in the answer."""
-    return refused(request, InternalError())

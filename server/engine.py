@@ -47,6 +47,8 @@ class Health:
     """How long the round under way has taken so far; None when there is none."""
     loading: Progress | None
     """How far the model is; None before its first step and once it is there."""
+    kept: int
+    """Bytes of the caches of earlier prompts, after the last round."""
 
 
 class Engine:
@@ -133,6 +135,7 @@ class Engine:
             step_age=None if ended is None else now - ended,
             step_seconds=None if began is None else now - began,
             loading=self._arrival.latest if self._state == "loading" else None,
+            kept=self._pulse.kept,
         )
 
     def welcome(self, requests: int = 1) -> Model:

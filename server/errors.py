@@ -215,6 +215,13 @@ class PreviousResponseNotFound(Refusal):
         super().__init__(f"Previous response with id '{clipped(id_, 100)}' not found.", param="previous_response_id")
 
 
+class DeadlineExceeded(Refusal):
+    """The answer took longer than the server gives one."""
+
+    def __init__(self, *, seconds: float) -> None:
+        super().__init__(f"The answer was not finished within {seconds:g} seconds, the most that this server gives.")
+
+
 class InternalError(Refusal):
     """A fault of the server's own; its details are in the log, not in the answer."""
 
@@ -269,6 +276,7 @@ VERDICTS: dict[type[Refusal], Verdict] = {
     TooManyConnections: Verdict(503, "server_error", "too_many_connections", retry_after=1),
     ModelLoading: Verdict(503, "server_error", "model_loading", retry_after=1),
     ServerStopping: Verdict(503, "server_error", "server_stopping", retry_after=5),
+    DeadlineExceeded: Verdict(504, "server_error", "deadline_exceeded", final=True),
     EngineDead: Verdict(503, "server_error", "engine_dead", final=True),
 }
 

@@ -1,7 +1,10 @@
 """The only reader of a generation: ids to text to events. An answer is the fold of the same events."""
 
+import asyncio
+import logging
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -10,9 +13,10 @@ from anyio.to_thread import run_sync
 from models.decode.session import Request, Stats
 from server.attribution import Attribution
 from server.choices import requests
+from server.course import Course, Figures
 from server.echo import Echo
 from server.engine import Engine
-from server.errors import BudgetTooLong, Cancelled, PromptTooLong
+from server.errors import BudgetTooLong, Cancelled, DeadlineExceeded, PromptTooLong, Refusal
 from server.events import Answer, Content, Event, Finished, Piece, Report, Usage
 from server.forcing import compiled
 from server.prompt import Prompt, rendered
@@ -25,6 +29,16 @@ from tools.events import merged
 from tools.laguna import Reader, fold
 from tools.stops import Stops
 from tools.verbatim import Verbatim
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When a generation must be over, by the loop's clock, and how long that was from its beginning."""
+
+    at: float
+    seconds: float
 
 
 class Generation:
@@ -41,11 +55,14 @@ class Generation:
         transcripts: Sequence[Transcript],
         recalls: Sequence[Recall],
         echoes: Mapping[int, Echo],
+        deadline: Deadline | None = None,
     ) -> None:
         """Each ticket's ids are written by the transcript, and kept by the recall, at the same place.
 
         The answers from a place in `echoes` on begin with the prompt.
         """
+        self._deadline = deadline
+        self._course = Course(_shared_once(tickets))
         self._engine = engine
         self._recalls = recalls
         self._echoes = echoes
@@ -71,14 +88,16 @@ class Generation:
         """
         open_choices = set(range(self.choices))
         while open_choices:
-            index, progress = await self._mail.next()
+            index, progress = await self._next()
             # What was under way when a stop string ended the choice.
             if index not in open_choices:
                 continue
             for choice, piece in self._echoed(index, progress):
                 yield choice, piece
             transcript = self._transcripts[index]
-            for piece in transcript.push(progress.ids, progress.scores, progress.writers):
+            pieces = transcript.push(progress.ids, progress.scores, progress.writers)
+            self._course.came(index, transcript.completion_tokens, progress.stats)
+            for piece in pieces:
                 yield index, piece
             end = "stop" if transcript.stopped else progress.finish
             if end is not None:
@@ -88,6 +107,7 @@ class Generation:
                     self._recalls[index].answered(transcript.ids)
                 for piece in transcript.finish(end):
                     yield index, piece
+                self._course.ended()
                 yield index, _finished(transcript, end, progress.stats, self._recalls[index].parted(progress.stats))
 
     def _echoed(self, index: int, progress: Progress) -> Iterator[tuple[int, Piece]]:
@@ -96,6 +116,26 @@ class Generation:
             echo = self._echoes[index]
             content = echo.content(progress.prompt)
             yield from ((index + choice, content) for choice in range(echo.choices))
+
+    async def _next(self) -> tuple[int, Progress]:
+        try:
+            if self._deadline is None:
+                return await self._mail.next()
+            async with asyncio.timeout_at(self._deadline.at):
+                return await self._mail.next()
+        except TimeoutError as error:
+            assert self._deadline is not None
+            refusal = DeadlineExceeded(seconds=self._deadline.seconds)
+            self._course.failed(refusal)
+            raise refusal from error
+        except Refusal as refusal:
+            self._course.failed(refusal)
+            raise
+
+    @property
+    def figures(self) -> Figures:
+        """How far it has come."""
+        return self._course.figures
 
     async def events(self) -> AsyncGenerator[Event]:
         """Everything its one choice says, `Finished` last.
@@ -144,8 +184,11 @@ async def begin(engine: Engine, turn: Turn, *others: Turn) -> Generation:
         QueueFull, ModelLoading, EngineDead, ServerStopping: not now.
     """
     turns = (turn, *others)
+    began = asyncio.get_running_loop().time()
     model = engine.welcome(sum(each.choices for each in turns))
     prompts = [await run_sync(partial(rendered, model, each)) for each in turns]
+    if model.log_prompts:
+        _log(model, prompts)
     asked = [await _requests(model, *each) for each in zip(turns, prompts, strict=True)]
     mail, tickets = engine.submit(*asked)
     own = [each for each in zip(turns, prompts, strict=True) for _ in range(each[0].choices)]
@@ -154,7 +197,21 @@ async def begin(engine: Engine, turn: Turn, *others: Turn) -> Generation:
         sum(each.choices for each in turns[:place]): Echo(model.tokenizer, prompt.ids, prompt.unshown, each.choices)
         for place, (each, prompt) in enumerate(zip(turns, prompts, strict=True))
     }
-    return Generation(engine, mail, tickets, transcripts, [Recall(model, *each) for each in own], echoes)
+    limit = model.request_timeout
+    deadline = None if limit is None else Deadline(began + limit, limit)
+    return Generation(engine, mail, tickets, transcripts, [Recall(model, *each) for each in own], echoes, deadline)
+
+
+def _shared_once(tickets: Sequence[Ticket]) -> list[int]:
+    """Tokens of each ticket's prompt; choices of one turn have the same, which counts for the first."""
+    prompts = [ticket.request.prompt for ticket in tickets]
+    return [0 if index and prompt is prompts[index - 1] else len(prompt) for index, prompt in enumerate(prompts)]
+
+
+def _log(model: Model, prompts: Sequence[Prompt]) -> None:
+    for prompt in prompts:
+        decoder = model.tokenizer.decoder()
+        log.info("a prompt of %d tokens: %r", len(prompt.ids), decoder.push(prompt.ids) + decoder.finish())
 
 
 async def _requests(model: Model, turn: Turn, prompt: Prompt) -> list[Request]:

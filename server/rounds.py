@@ -29,6 +29,8 @@ class Pulse:
     """None while no round is under way."""
     ended: float | None = None
     """None before the first round's end."""
+    kept: int = 0
+    """Bytes of the caches of earlier prompts."""
 
 
 class Rounds:
@@ -126,6 +128,7 @@ class Rounds:
 
     def _beat(self) -> None:
         self._pulse.began, self._pulse.ended = None, time.monotonic()
+        self._pulse.kept = 0 if self._prefix is None else self._prefix.nbytes
 
     def _start_over(self, error: Exception) -> None:
         """A batch that raised is in an unknown state: its requests fail, and the next ones get a fresh batch."""

@@ -43,6 +43,9 @@ class Model:
     """What the speculator is called, or None."""
     warnings: tuple[str, ...]
     """What is doubtful about the pair."""
+    request_timeout: float | None = None
+    """Seconds that an answer may take."""
+    log_prompts: bool = False
     replay: Replay = field(default_factory=Replay)
     """Its answers, as they were sampled."""
 
@@ -71,4 +74,6 @@ def served(pair: Pair, settings: Settings) -> Model:
         speculation_off=pair.speculation_off,
         speculator=pair.speculator_id,
         warnings=pair.warnings,
+        request_timeout=settings.request_timeout,
+        log_prompts=settings.log_prompts,
     )

@@ -24,6 +24,7 @@ from server.door.connection import Patience, patient
 from server.door.keys import UnsafeSettings
 from server.engine import Engine
 from server.loading import loading
+from server.logs import configure
 from server.settings import Settings
 from server.warming import warm
 from server.welcome import Welcome
@@ -61,6 +62,9 @@ def configured(app: FastAPI, settings: Settings) -> uvicorn.Config:
         host=settings.host,
         port=settings.port,
         log_level=settings.log_level,
+        # The door tells of requests, and all lines have one form.
+        access_log=False,
+        log_config=None,
         http=patient(patience),
         h11_max_incomplete_event_size=HEAD_BYTES,
         ws="none",
@@ -85,9 +89,7 @@ def _warmed(settings: Settings, chosen: Loading) -> Pair:
 
 def run(settings: Settings, load: Callable[[], Pair], arrival: Arrival | None = None) -> int:
     """Serve until a signal comes. The exit status is 1 when the model could not be loaded or the port not be had."""
-    logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s:     %(name)s: %(message)s")
-    # Each request to the hub would be a line.
-    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    configure(settings.log_level, settings.log_format)
     # uvicorn finds out only after the model began to load, and waits for that.
     try:
         try_address(settings.host, settings.port)

@@ -6,6 +6,8 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+LogFormat = Literal["text", "json"]
+
 Item = TypeVar("Item")
 
 
@@ -62,6 +64,11 @@ class Settings(BaseSettings):
     stall_timeout: float = Field(
         60.0, gt=0, description="Seconds after which a client that does not read its answer is cut off."
     )
+    request_timeout: float | None = Field(
+        None,
+        gt=0,
+        description="Seconds that an answer may take before it ends with an error. Without it, any.",
+    )
     concurrency: int = Field(8, ge=1, description="Requests that are decoded side by side.")
     queue: int = Field(64, ge=0, description="Requests that may wait for a place; more are refused.")
     prefill_chunk: int = Field(512, ge=1, description="Prompt tokens read in one round, beside the others' blocks.")
@@ -98,6 +105,8 @@ class Settings(BaseSettings):
         "reasoning_content", description="The name under which reasoning is sent: one of the two in use, or both."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")
+    log_format: LogFormat = Field("text", description="How: lines for people, or a JSON object a line.")
+    log_prompts: bool = Field(False, description="Log prompts too, which nothing does otherwise.")
 
 
 class Folders(BaseSettings):

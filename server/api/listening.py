@@ -17,6 +17,7 @@ async def while_heard(request: Request, generation: Generation) -> list[Answer]:
         ClientGone: the client hung up before the end.
         Refusal: the generation failed, by name.
     """
+    request.state.generation = generation
     answers: list[Answer] | None = None
     failure: Refusal | None = None
     try:

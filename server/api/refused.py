@@ -13,5 +13,7 @@ from server.errors import Refusal, envelope, headers, verdict
 def refused(request: Request, refusal: Refusal, extra: Mapping[str, str] | None = None) -> Json:
     """The error answer, with what the SDKs read to decide on another try."""
     id_ = request_id(request)
+    row = verdict(refusal)
+    request.state.refused = row.code or row.type
     spoken = anthropic.envelope(refusal, id_) if anthropic.owns(request.url.path) else envelope(refusal)
-    return Json(spoken, verdict(refusal).status, headers(refusal) | dict.fromkeys(HEADERS, id_) | dict(extra or {}))
+    return Json(spoken, row.status, headers(refusal) | dict.fromkeys(HEADERS, id_) | dict(extra or {}))

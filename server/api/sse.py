@@ -59,6 +59,7 @@ class EventStream(EventSourceResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the response. The frames may never be asked for at all, so closing is not left to them."""
+        scope["state"]["generation"] = self._generation
         try:
             await super().__call__(scope, receive, send)
         finally:

@@ -1,0 +1,42 @@
+"""What the process writes to its log: lines for people, or one JSON object a line."""
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from server.settings import LogFormat
+
+FIELDS = "fields"
+"""Under this name in `extra`, a message brings what it is made of."""
+
+
+class JsonLines(logging.Formatter):
+    """One object for each message: time in UTC, level, logger and message; fields and traceback where there are any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The object, in ASCII on one line."""
+        told: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        fields = vars(record).get(FIELDS)
+        if isinstance(fields, Mapping):
+            told |= {name: value for name, value in fields.items() if name not in told}
+        if record.exc_info:
+            told["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(told, default=str)
+
+
+def configure(level: str, form: LogFormat) -> None:
+    """Send everything to standard error, uvicorn's messages too."""
+    handler = logging.StreamHandler(sys.stderr)
+    text = logging.Formatter("%(levelname)s:     %(name)s: %(message)s")
+    handler.setFormatter(JsonLines() if form == "json" else text)
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+    # Each request to the hub would be a line.
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
