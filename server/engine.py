@@ -59,14 +59,14 @@ class Engine:
         load: Callable[[], Pair],
         settings: Settings,
         *,
-        on_load_failure: Callable[[], None] | None = None,
+        on_death: Callable[[], None] | None = None,
         on_ready: Callable[[Model], None] | None = None,
         arrival: Arrival | None = None,
     ) -> None:
         self._load = load
         self._arrival = Arrival() if arrival is None else arrival
         self._settings = settings
-        self._on_load_failure = on_load_failure
+        self._on_death = on_death
         self._on_ready = on_ready
         self._line = Line()
         self._live: set[Ticket] = set()
@@ -103,6 +103,11 @@ class Engine:
     def left_behind(self) -> bool:
         """Whether the thread still waits for the hub after `stop`: only the end of the process will end it."""
         return self._thread.is_alive()
+
+    @property
+    def was_ready(self) -> bool:
+        """Whether its model was loaded at any time."""
+        return self._model is not None
 
     @property
     def model(self) -> Model:
@@ -237,11 +242,10 @@ class Engine:
                 self._on_ready(model)
 
     def _die(self, reason: str) -> None:
-        loading = self._state == "loading"
         self._state, self._reason = "dead", reason
         self._fail_all(partial(EngineDead, reason))
-        if loading and self._on_load_failure is not None:
-            self._on_load_failure()
+        if self._on_death is not None:
+            self._on_death()
 
     def _fail_all(self, refusal: Callable[[], Refusal]) -> None:
         for ticket in list(self._live):

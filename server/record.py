@@ -15,7 +15,7 @@ class Record:
     path: str
     """As it was sent, in ASCII, without the query."""
     route: str
-    """The route that it met, or 'none'."""
+    """The route that it met, without `/v1`, or 'none'."""
     status: int
     outcome: str
     """'ok', or the code of what ended it."""

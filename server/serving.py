@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import os
-import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from math import ceil
 
 import uvicorn
 from fastapi import FastAPI
@@ -22,6 +22,7 @@ from server.display import Display
 from server.door.bounds import HEAD_BYTES
 from server.door.connection import Patience, patient
 from server.door.keys import UnsafeSettings
+from server.draining import LAST_WORDS, DrainingServer, second_signal_ends_at_once
 from server.engine import Engine
 from server.loading import loading
 from server.logs import configure
@@ -31,27 +32,12 @@ from server.welcome import Welcome
 
 log = logging.getLogger(__name__)
 
-
-class DrainingServer(uvicorn.Server):
-    """uvicorn, but what still runs when a signal comes is ended by name instead of being cut."""
-
-    def __init__(self, config: uvicorn.Config, engine: Engine, grace: float, welcome: Welcome) -> None:
-        super().__init__(config)
-        self._engine = engine
-        self._grace = grace
-        self._welcome = welcome
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Tell the port once it is open: it may have been chosen by the system."""
-        await super().startup(sockets)
-        if self.servers:
-            self._welcome.listening(self.servers[0].sockets[0].getsockname()[1])
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let requests end while uvicorn waits for their connections."""
-        draining = asyncio.create_task(self._engine.drain(self._grace))
-        await super().shutdown(sockets)
-        draining.cancel()
+STOPPED, NOT_STARTED, WRONG_SETTINGS, DIED = 0, 1, 2, 3
+"""Exit statuses: a signal ended it; the model or the port could not be had, or the end had to be forced; the settings
+are wrong or unsafe; the engine died. A second signal ends it at once, with 128 and the signal's number.
+"""
+DEATH_NOTICE = 1.0
+"""Seconds for which a server whose engine died still says so."""
 
 
 def configured(app: FastAPI, settings: Settings) -> uvicorn.Config:
@@ -69,7 +55,7 @@ def configured(app: FastAPI, settings: Settings) -> uvicorn.Config:
         h11_max_incomplete_event_size=HEAD_BYTES,
         ws="none",
         # Longer than the grace: this cuts connections, and only those that did not heed it.
-        timeout_graceful_shutdown=round(settings.shutdown_grace) + 3,
+        timeout_graceful_shutdown=ceil(settings.shutdown_grace + LAST_WORDS),
     )
 
 
@@ -88,32 +74,41 @@ def _warmed(settings: Settings, chosen: Loading) -> Pair:
 
 
 def run(settings: Settings, load: Callable[[], Pair], arrival: Arrival | None = None) -> int:
-    """Serve until a signal comes. The exit status is 1 when the model could not be loaded or the port not be had."""
+    """Serve until a signal comes, and say how it ended, by one of the exit statuses above."""
     configure(settings.log_level, settings.log_format)
     # uvicorn finds out only after the model began to load, and waits for that.
     try:
         try_address(settings.host, settings.port)
     except OSError as error:
         log.error("cannot listen on %s, port %d: %s", settings.host, settings.port, error)
-        return 1
-    failed = False
+        return NOT_STARTED
+    died = False
 
     def give_up() -> None:
-        nonlocal failed
-        failed = server.should_exit = True
+        nonlocal died
+        died = True
+        # Whoever asks after its health hears of it before nobody answers any more.
+        asyncio.get_running_loop().call_later(DEATH_NOTICE if engine.was_ready else 0, leave)
+
+    def leave() -> None:
+        server.should_exit = True
 
     welcome = Welcome(settings)
-    engine = Engine(load, settings, on_load_failure=give_up, on_ready=welcome.ready, arrival=arrival)
+    engine = Engine(load, settings, on_death=give_up, on_ready=welcome.ready, arrival=arrival)
     try:
         config = configured(create_app(engine, settings), settings)
     except UnsafeSettings as error:
         log.error("%s", error)
-        return 2
+        return WRONG_SETTINGS
     server = DrainingServer(config, engine, settings.shutdown_grace, welcome)
-    # After its own shutdown uvicorn raises Ctrl-C again, which would end in a traceback.
+    # A signal may come before uvicorn listens to it, too.
     with suppress(KeyboardInterrupt):
         server.run()
-    status = 1 if failed or not server.started else 0
+    second_signal_ends_at_once()
+    status = STOPPED if server.started and not died else NOT_STARTED
+    if died and engine.was_ready:
+        log.error("the engine died (%s); start the server anew", engine.health.reason)
+        status = DIED
     if engine.left_behind:
         log.info("the download was cut off; files that are whole are kept")
         logging.shutdown()

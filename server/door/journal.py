@@ -79,7 +79,7 @@ def _record(scope: Scope, heard: Heard, began: float) -> Record:
         id=state["request_id"],
         method=scope["method"],
         path=clipped(scope["raw_path"].decode("ascii", "replace"), 200),
-        route=route.path if isinstance(route, APIRoute) else "none",
+        route=route.path.removeprefix("/v1") if isinstance(route, APIRoute) else "none",
         status=heard.status or 499,
         outcome=_outcome(figures, heard, state.get("refused")),
         seconds=time.monotonic() - began,

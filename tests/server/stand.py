@@ -52,11 +52,11 @@ def wait_until(holds: Callable[[], bool], seconds: float = 5.0) -> None:
 def running(
     load: Callable[[], Pair],
     settings: Settings,
-    on_load_failure: Callable[[], None] | None = None,
+    on_death: Callable[[], None] | None = None,
     arrival: Arrival | None = None,
 ) -> Generator[tuple[int, Engine]]:
     """The port of a server that has started (its model may still be loading)."""
-    engine = Engine(load, settings, on_load_failure=on_load_failure, arrival=arrival)
+    engine = Engine(load, settings, on_death=on_death, arrival=arrival)
     quiet = settings.model_copy(update={"port": 0, "log_level": "warning"})
     config = configured(create_app(engine, settings), quiet)
     server = uvicorn.Server(config)

@@ -91,7 +91,7 @@ def test_a_signal_ends_open_requests_with_a_word_and_the_process_in_time() -> No
             assert json.loads(events(seen)[-1])["error"]["code"] == "server_stopping"
             assert (plain.result().status_code, refused(plain.result())["code"]) == (503, "server_stopping")
         began = time.monotonic()
-        assert process.wait(10) == -signal.SIGTERM
+        assert process.wait(10) == 0
         assert time.monotonic() - began < 5
     finally:
         process.kill()
