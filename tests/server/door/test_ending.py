@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -17,7 +17,7 @@ from tests.server.stand import asked, wait_until
 
 
 @contextmanager
-def failing(how: str, **settings: str) -> Iterator[tuple[subprocess.Popen[str], httpx2.Client]]:
+def failing(how: str, **settings: str) -> Generator[tuple[subprocess.Popen[str], httpx2.Client]]:
     """A server in a process of its own whose engine fails in this way, ready for its first request."""
     port = free_port()
     environment = os.environ | {f"LAGUNA_{name.upper()}": value for name, value in settings.items()}
