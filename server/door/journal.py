@@ -93,5 +93,7 @@ def _outcome(figures: Figures | None, heard: Heard, refused: str | None) -> str:
         return refused
     if figures is not None and figures.failure is not None:
         return figures.failure
-    left = heard.status is None or not heard.whole or (figures is not None and not figures.whole)
-    return GONE if left else "ok"
+    if heard.status is None or not heard.whole:
+        return GONE
+    # A stream that told of a fault of ours ends well on the wire.
+    return "ok" if figures is None or figures.whole else "internal_error"
