@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import ceil
+from typing import NoReturn
 
 import uvicorn
 from fastapi import FastAPI
@@ -110,8 +111,12 @@ def run(settings: Settings, load: Callable[[], Pair], arrival: Arrival | None = 
         log.error("the engine died (%s); start the server anew", engine.health.reason)
         status = DIED
     if engine.left_behind:
-        log.info("the download was cut off; files that are whole are kept")
-        logging.shutdown()
-        # Python itself would wait for the threads of the transfer.
-        os._exit(status)
+        _cut_off(status)
     return status
+
+
+def _cut_off(status: int) -> NoReturn:
+    """End although a transfer is under way; Python itself would wait for its threads."""
+    log.info("the download was cut off; files that are whole are kept")
+    logging.shutdown()
+    os._exit(status)
