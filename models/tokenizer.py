@@ -8,14 +8,13 @@ import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 
 from models.config import read_json
-from models.encoding import cutter, encode_marked, exact, special_tokens, without
+from models.encoding import PromptEncoder, exact, special_tokens
 from models.messages import MessageError, TemplateError, for_template
 from models.spelling import RAW, Rendered, Spellings, rendered
 from models.template import ChatTemplate
@@ -69,6 +68,8 @@ class Tokenizer:
     _encoder: tokenizers.Tokenizer
     _bytes_of: Mapping[int, bytes]
     _template: ChatTemplate
+    _spellings: Spellings
+    _prompts: PromptEncoder
 
     @classmethod
     def load(cls, folder: Path, *, eos_ids: Iterable[int] = ()) -> "Tokenizer":
@@ -83,17 +84,7 @@ class Tokenizer:
             TokenizerError: the vocabulary is damaged or not byte-level, or nothing ends a turn.
             TemplateError: the chat template is missing or does not compile.
         """
-        decoder = read_json(folder / "tokenizer.json").get("decoder")
-        if not _is_byte_level(decoder):
-            raise TokenizerError(f"{folder}/tokenizer.json: the decoder must be ByteLevel, and it is {decoder}")
-        try:
-            encoder = exact(tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")))
-        # `tokenizers` raises nothing more specific.
-        except Exception as error:
-            raise TokenizerError(f"{folder}/tokenizer.json cannot be used: {error}") from error
-        # A length limit or a padding left in the file would change prompts in silence.
-        encoder.no_truncation()
-        encoder.no_padding()
+        encoder = _encoder(folder)
         config = read_json(folder / "tokenizer_config.json")
         if config.get("tool_parser_type") not in (None, *LAGUNA_PARSERS):
             LOG.info("tool_parser_type %r is not used: Laguna's own reader is", config["tool_parser_type"])
@@ -109,6 +100,8 @@ class Tokenizer:
             _encoder=encoder,
             _bytes_of=_byte_table(encoder),
             _template=ChatTemplate.load(folder, config, specials),
+            _spellings=Spellings(special_tokens(encoder).values()),
+            _prompts=PromptEncoder(encoder),
         )
 
     def render(
@@ -173,33 +166,27 @@ class Tokenizer:
         Beside them, for each of the characters `places` of `prompt.marked`, how many ids lie wholly before it.
         """
         whole = replace(prompt, marked=_LONE_SURROGATE.sub("\ufffd", prompt.marked))
-        if prompt.mark:
-            return encode_marked(self._cutter, self._plain, self._special, whole, places)
-        encoding = self._encoder.encode_batch([whole.marked], add_special_tokens=False)[0]
-        tokens = [encoding.char_to_token(place) for place in places]
-        ids = encoding.ids
-        return ids, [len(ids) if token is None else token for token in tokens]
-
-    @cached_property
-    def _special(self) -> Mapping[int, str]:
-        return special_tokens(self._encoder)
-
-    @cached_property
-    def _spellings(self) -> Spellings:
-        return Spellings(self._special.values())
-
-    @cached_property
-    def _cutter(self) -> tokenizers.Tokenizer:
-        return cutter(self._encoder)
-
-    @cached_property
-    def _plain(self) -> tokenizers.Tokenizer:
-        # Made when it is first needed: most conversations spell no special token.
-        return without(self._encoder, frozenset(self._special.values()))
+        return self._prompts.encode_at(whole, places)
 
     def decoder(self) -> TextDecoder:
         """A fresh decoder for one answer; added tokens such as `<tool_call>` come out as their literal text."""
         return TextDecoder(self._bytes_of)
+
+
+def _encoder(folder: Path) -> tokenizers.Tokenizer:
+    """What tokenizer.json describes."""
+    decoder = read_json(folder / "tokenizer.json").get("decoder")
+    if not _is_byte_level(decoder):
+        raise TokenizerError(f"{folder}/tokenizer.json: the decoder must be ByteLevel, and it is {decoder}")
+    try:
+        encoder = exact(tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")))
+    # `tokenizers` raises nothing more specific.
+    except Exception as error:
+        raise TokenizerError(f"{folder}/tokenizer.json cannot be used: {error}") from error
+    # A length limit or a padding left in the file would change prompts in silence.
+    encoder.no_truncation()
+    encoder.no_padding()
+    return encoder
 
 
 def _is_byte_level(decoder: object) -> bool:
