@@ -1,6 +1,9 @@
-"""Whether somebody could listen somewhere."""
+"""Addresses: whether somebody could listen there, and how a client calls them."""
 
 import socket
+
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses to listen on that nobody can call, and what to call instead on this machine."""
 
 
 def try_address(host: str, port: int) -> None:
@@ -11,3 +14,9 @@ def try_address(host: str, port: int) -> None:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     socket.create_server((host, port), family=family).close()
+
+
+def base_url(host: str, port: int) -> str:
+    """Where clients on this machine reach a server that listens there."""
+    called = EVERYWHERE.get(host, host)
+    return f"http://[{called}]:{port}" if ":" in called else f"http://{called}:{port}"

@@ -10,19 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from models.memory import gib
+from server.address import base_url
 from server.served import Model
 from server.settings import Settings
 
 log = logging.getLogger(__name__)
-
-EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Addresses to listen on that nobody can call, and what to call instead on this machine."""
-
-
-def base_url(host: str, port: int) -> str:
-    """Where clients on this machine reach a server that listens there."""
-    called = EVERYWHERE.get(host, host)
-    return f"http://[{called}]:{port}" if ":" in called else f"http://{called}:{port}"
 
 
 def facts(model: Model, settings: Settings, port: int) -> dict[str, str]:

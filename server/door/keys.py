@@ -1,11 +1,8 @@
 """Who may ask: API keys, read from the settings and compared in constant time."""
 
 import hmac
-import logging
-import stat
 from collections.abc import Iterable
 from hashlib import sha256
-from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -14,9 +11,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from server.door.answering import Answers
 from server.door.hosts import is_loopback
 from server.errors import WrongKey
+from server.keyfile import KeyFileError, read_keys
 from server.settings import Settings
-
-log = logging.getLogger(__name__)
 
 OPEN = frozenset({"/health", "/ready"})
 """Paths that whoever watches over the server reads without a key."""
@@ -50,7 +46,10 @@ def keys_of(settings: Settings) -> Keys:
     """
     keys = [key.get_secret_value() for key in settings.api_key]
     if settings.api_key_file is not None:
-        keys += _read(settings.api_key_file)
+        try:
+            keys += read_keys(settings.api_key_file)
+        except KeyFileError as error:
+            raise UnsafeSettings(str(error)) from error
     if any(not key or not key.isascii() or not key.isprintable() or " " in key for key in keys):
         raise UnsafeSettings("an API key must be printable ASCII without spaces, and not empty")
     if not keys and not settings.insecure and not is_loopback(settings.host):
@@ -59,21 +58,6 @@ def keys_of(settings: Settings) -> Keys:
             "LAGUNA_API_KEY), listen on 127.0.0.1, or say --insecure if everybody who can reach it may use it"
         )
     return Keys(keys)
-
-
-def _read(path: Path) -> list[str]:
-    """One key a line; blank lines and those that begin with # are not keys."""
-    try:
-        lines = path.read_text("utf-8").splitlines()
-        mode = path.stat().st_mode
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnsafeSettings(f"the file of API keys {path} cannot be read: {error}") from error
-    if mode & (stat.S_IRGRP | stat.S_IROTH):
-        log.warning("other users of this machine can read the API keys in %s; chmod 600 keeps them out", path)
-    keys = [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
-    if not keys:
-        raise UnsafeSettings(f"the file of API keys {path} holds none")
-    return keys
 
 
 def presented(headers: Headers) -> list[str]:

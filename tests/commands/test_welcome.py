@@ -8,10 +8,11 @@ import pytest
 
 from models.progress import Progress
 from models.runtime import load_runtime
+from server.address import base_url
 from server.served import Model, served
 from server.settings import Settings
 from server.warming import warm
-from server.welcome import Welcome, base_url, facts
+from server.welcome import Welcome, facts
 from tests.server.script import ScriptPair, says
 
 

@@ -1,0 +1,1 @@
+"""A chat on the terminal, over plain HTTP like any other client."""
