@@ -98,17 +98,18 @@ class Talk:
                 self.turn(line)
 
     def turn(self, text: str) -> bool:
-        """Ask, show the answer, and go on while tools are called. False where it failed; then it is taken back."""
+        """Ask, show the answer, and go on while tools are called. False where nothing came; then it is taken back."""
         before = self.conversation
         self.conversation = before.asked(text)
         while True:
             answer = self._answer()
             message = None if answer is None else answer.message
-            if answer is None or message is None:
+            if message is None:
                 self.conversation = before
-                return answer is not None
+                self._screen.note("nothing was said, so the question is taken back")
+                return False
             self.conversation = self.conversation.answered(message)
-            if not answer.calls:
+            if answer is None or not answer.calls:
                 return True
             if not self._return(answer):
                 self.conversation = before

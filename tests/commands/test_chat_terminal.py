@@ -56,7 +56,7 @@ def test_a_chat_with_a_tool_history_and_commands(tmp_path: Path, port: int) -> N
 
 def test_several_lines_are_one_message_and_ctrl_d_leaves(tmp_path: Path, port: int) -> None:
     saved = tmp_path / "chat.json"
-    with chat(tmp_path, port, "--max-tokens", "4") as shown:
+    with chat(tmp_path, port, "--max-tokens", "4", "--no-think") as shown:
         shown.wait_for("\n>")
         shown.send("one\\\rtwo\x1b\rthree\r")
         shown.wait_for(" a second")
