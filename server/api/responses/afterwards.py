@@ -16,34 +16,34 @@ def afterwards(store: Store) -> APIRouter:
     """`/responses/{id}` and what is below it."""
     router = APIRouter()
 
-    @router.get("/responses/{id_}")
-    async def retrieve(id_: str, request: Request) -> dict[str, Any]:
+    @router.get("/responses/{response_id}")
+    async def retrieve(response_id: str, request: Request) -> dict[str, Any]:
         """The response as it is now."""
         if request.query_params.get("stream", "false") != "false":
             told = "'stream' is not supported here: a stream cannot be taken up again."
             raise UnsupportedParameter(told, param="stream")
-        return store.response(id_).response
+        return store.response(response_id).response
 
-    @router.delete("/responses/{id_}")
-    async def delete(id_: str) -> dict[str, Any]:
+    @router.delete("/responses/{response_id}")
+    async def delete(response_id: str) -> dict[str, Any]:
         """Keep it no more."""
-        store.delete(id_)
-        return {"id": id_, "object": "response", "deleted": True}
+        store.delete(response_id)
+        return {"id": response_id, "object": "response", "deleted": True}
 
-    @router.post("/responses/{id_}/cancel")
-    async def cancel(id_: str) -> dict[str, Any]:
+    @router.post("/responses/{response_id}/cancel")
+    async def cancel(response_id: str) -> dict[str, Any]:
         """End a response that is still being streamed."""
-        before = store.response(id_).response
-        if store.cancel(id_):
+        before = store.response(response_id).response
+        if store.cancel(response_id):
             return before | {"status": "cancelled"}
         if before["status"] != "cancelled":
             raise InvalidValue(f"Cannot cancel a response that is {before['status']}.", param="response_id")
         return before
 
-    @router.get("/responses/{id_}/input_items")
-    async def input_items(id_: str, request: Request) -> dict[str, Any]:
+    @router.get("/responses/{response_id}/input_items")
+    async def input_items(response_id: str, request: Request) -> dict[str, Any]:
         """The items that it answered, those of its own request alone."""
-        return page(store.response(id_).listed, dict(request.query_params))
+        return page(store.response(response_id).listed, dict(request.query_params))
 
     return router
 

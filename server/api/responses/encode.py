@@ -39,7 +39,7 @@ class Envelope:
             "top_p": model.sampling.top_p if asked.top_p is None else asked.top_p,
             "top_logprobs": asked.top_logprobs or 0,
         }
-        kept = {"background": False, "store": asked.kept, "truncation": asked.truncation or "disabled"}
+        kept = {"background": False, "store": told.stored, "truncation": asked.truncation or "disabled"}
         called = {
             "tools": asked.tools or [],
             "tool_choice": present.get("tool_choice", "auto"),

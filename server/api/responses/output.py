@@ -23,14 +23,15 @@ class Output:
     summarised: bool = False
     """Thinking is a summary, not a content."""
     seals: bool = False
-    """Thinking goes along in the field that clients send back unread, too."""
+    """Thinking goes along in the field that clients send back unread, too: some send nothing else of it."""
     scored: bool = False
 
     @classmethod
     def of(cls, told: Understood) -> "Output":
         """As a request wants it."""
         asked = told.asked
-        return cls(told.key, asked.summarised, SEALED in asked.included, asked.scores is not None)
+        seals = SEALED in asked.included or not told.stored
+        return cls(told.key, asked.summarised, seals, asked.scores is not None)
 
     def id(self, step: Step) -> str:
         """The id of the item that a step is about."""

@@ -35,7 +35,7 @@ def routes(engine: Engine, settings: Settings, store: Store) -> APIRouter:
         generation = await begin(engine, told.turn)
         envelope = encode.Envelope.fresh(model, told)
         telling = encode.Telling(envelope, partial(_keep, store, told))
-        if told.asked.kept:
+        if told.stored:
             store.began(told.kept(telling.running, (), 0), generation.cancel)
         left = partial(store.left, envelope.id)
         if told.asked.stream:
@@ -54,6 +54,6 @@ def routes(engine: Engine, settings: Settings, store: Store) -> APIRouter:
 
 def _keep(store: Store, told: schema.Understood, response: dict[str, Any], output: Sequence[dict[str, Any]]) -> None:
     """Keep a response that is over, with its items as a later request would send them."""
-    if told.asked.kept:
+    if told.stored:
         items = tuple(read(item, "output", lambda _: None) for item in output)
         store.ended(told.kept(response, items, len(compact(output))))

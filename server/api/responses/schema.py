@@ -89,11 +89,6 @@ class ResponsesRequest(Wire):
     speculation: Literal["auto", "always", "off"] | None = None
 
     @property
-    def kept(self) -> bool:
-        """Whether the answer is to be kept for later requests."""
-        return self.store is not False
-
-    @property
     def included(self) -> frozenset[str]:
         """What else the answer is to tell."""
         return frozenset(self.include or ())
@@ -123,6 +118,8 @@ class Understood:
     """The whole conversation up to here."""
     listed: tuple[dict[str, Any], ...]
     """This request's own items as they came, each with an id."""
+    stored: bool
+    """The answer is kept for later requests."""
     size: int
     """Bytes of all that it took to ask, earlier requests included."""
     ignored: tuple[str, ...]
@@ -158,6 +155,7 @@ def understood(body: bytes, store: Store) -> Understood:
         turn=turn,
         items=items,
         listed=listed,
+        stored=asked.store is not False and store.keeps,
         size=len(body) + (earlier.size if earlier is not None else 0),
         ignored=(*PARAMETERS.unknown(present, ResponsesRequest.model_fields), *_not_includable(asked), *skipped),
     )

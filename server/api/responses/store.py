@@ -36,6 +36,11 @@ class Store:
         self._holders: Counter[str] = Counter()
         self._lock = threading.RLock()
 
+    @property
+    def keeps(self) -> bool:
+        """Whether it keeps any at all."""
+        return self._most > 0
+
     def began(self, kept: Kept, cancel: Callable[[], None]) -> None:
         """A response that can be read and cancelled from now on."""
         with self._lock:
@@ -52,6 +57,8 @@ class Store:
             id_ = kept.response["id"]
             if self._running.pop(id_, None) is None or kept.size > self._most_bytes:
                 return
+            if id_ in self._kept:
+                self._drop(id_)
             self._kept[id_] = kept
             named = {item.id: item for item in kept.items if item.id is not None}
             self._items |= named

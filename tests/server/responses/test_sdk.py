@@ -8,6 +8,7 @@ import openai
 import pytest
 from openai.types.responses import FunctionToolParam, Response
 
+from server.api.sealing import opened
 from tests.server.script import ScriptPair, forever, ids_of, says
 from tests.server.stand import Stand, stand
 
@@ -135,11 +136,22 @@ def test_a_response_is_read_listed_and_deleted(served: Stand) -> None:
     assert (told.value.code, told.value.param) == ("previous_response_not_found", "previous_response_id")
 
 
-def test_what_is_not_to_be_stored_is_not(served: Stand) -> None:
+def test_what_is_not_to_be_stored_is_not_and_its_thoughts_go_along_sealed(served: Stand) -> None:
     made = served.sdk.responses.create(model=MODEL, input="hi", store=False)
     assert made.to_dict()["store"] is False
     with pytest.raises(openai.NotFoundError):
         served.sdk.responses.retrieve(made.id)
+    stored = served.sdk.responses.create(model=MODEL, input="hi")
+    assert stored.output[0].to_dict()["encrypted_content"] is None
+    assert opened(str(made.output[0].to_dict()["encrypted_content"])) == "Look."
+
+
+def test_a_server_that_keeps_nothing_says_so() -> None:
+    with stand(ScriptPair(says("x")), responses_kept=0) as served:
+        made = served.sdk.responses.create(model=MODEL, input="hi", store=True)
+        assert made.to_dict()["store"] is False
+        with pytest.raises(openai.NotFoundError):
+            served.sdk.responses.retrieve(made.id)
 
 
 def test_a_stream_is_cancelled_by_another_request() -> None:
