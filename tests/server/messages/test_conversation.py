@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from server.api.limits import PARTS
 from server.api.messages import parameters, schema
 from server.api.messages.refusal import envelope
 from server.api.sealing import opened, sealed
@@ -211,6 +212,7 @@ def outcome(read: Any, body: bytes) -> Iterator[Refusal]:  # noqa: ANN401
 
 
 def test_many_uses_and_their_results_are_paired_in_linear_time() -> None:
-    uses = [use(f"t{index}") for index in range(20_000)]
-    results = [result(f"t{index}", "1") for index in range(20_000)]
-    assert len(turn_of(A, assistant(*uses), user(*results)).messages) == 20_002
+    messages: list[object] = [A]
+    for names in ([f"t{start + index}" for index in range(PARTS)] for start in range(0, 5 * PARTS, PARTS)):
+        messages += [assistant(*map(use, names)), user(*(result(name, "1") for name in names))]
+    assert len(turn_of(*messages).messages) == 1 + 5 * (1 + PARTS)
