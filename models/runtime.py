@@ -82,11 +82,21 @@ class Runtime:
         """The most that the caches of one conversation of so many tokens take."""
         return self.footprint.session(tokens)
 
-    def batch(self, *, prefill_chunk: int = 512, prefix: PrefixStore | None = None) -> Batch:
-        """An empty batch over these networks, which resumes from what is kept in `prefix` and leaves more there."""
-        chunk, off = prefill_chunk, self.speculation_off or ""
-        networks, learned = (self.target, self.speculator), self.calibration
-        return Batch(*networks, prefix=prefix, learned=learned, prefill_chunk=chunk, speculation_off=off)
+    def batch(
+        self, *, prefill_chunk: int = 512, prefix: PrefixStore | None = None, learned: Table | None = None
+    ) -> Batch:
+        """An empty batch over these networks, which resumes from what is kept in `prefix` and leaves more there.
+
+        Its width starts from what another batch `learned`; without that, from the calibration.
+        """
+        return Batch(
+            self.target,
+            self.speculator,
+            prefix=prefix,
+            learned=self.calibration if learned is None else learned,
+            prefill_chunk=prefill_chunk,
+            speculation_off=self.speculation_off or "",
+        )
 
 
 def load_runtime(model: str | None = None, speculator: str = "auto", loading: Loading = DEFAULTS) -> Runtime:

@@ -7,6 +7,7 @@ from models.decode.batch import Update
 from models.decode.constraint import Grammar
 from models.decode.prefix import PrefixStore
 from models.decode.session import Request, Session
+from models.decode.width import Table
 from models.spelling import Rendered
 
 
@@ -91,6 +92,11 @@ class Batch(Protocol):
 
     def step(self) -> Sequence[Update]:
         """One round for every session."""
+        ...
+
+    @property
+    def learned(self) -> Table:
+        """What was measured so far, for another batch to start from."""
         ...
 
 
@@ -180,6 +186,8 @@ class Pair(Protocol):
         """The most that the caches of one conversation of so many tokens take."""
         ...
 
-    def batch(self, *, prefill_chunk: int, prefix: PrefixStore | None = None) -> Batch:
-        """An empty batch that resumes from `prefix`, and leaves marks there."""
+    def batch(
+        self, *, prefill_chunk: int, prefix: PrefixStore | None = None, learned: Table | None = None
+    ) -> Batch:
+        """An empty batch that resumes from `prefix`, leaves marks there, and goes on from what another `learned`."""
         ...

@@ -82,13 +82,16 @@ class Rounds:
 
     def _let_go(self) -> None:
         """Drop the sessions of cancelled tickets: what a vanished client held is free before the next round."""
-        running, self._running = self._running, []
-        for ticket, session in running:
-            # The flag is read once: it may be raised at any moment.
-            if ticket.cancelled:
+        # The flag is read once: it may be raised at any moment.
+        marked = [(ticket.cancelled, ticket, session) for ticket, session in self._running]
+        self._running = [(ticket, session) for cancelled, ticket, session in marked if not cancelled]
+        try:
+            for session in (session for cancelled, _, session in marked if cancelled):
                 self._batch.cancel(session)
-            else:
-                self._running.append((ticket, session))
+        except Exception as error:
+            # What the batch still holds of it is not known.
+            log.error("a session that nobody waits for could not be dropped", exc_info=error)
+            self._start_over(error)
 
     def _admit(self) -> None:
         while len(self._running) < self._places:
@@ -106,6 +109,10 @@ class Rounds:
             self._running.append((ticket, self._batch.add(ticket.request)))
         except InvalidRequest as error:
             log.error("a request cannot be decoded: %s", error)
+            self._post([(ticket, _failure(error))])
+        except Exception as error:
+            # Its grammar, say, may be at fault; the others know nothing of it.
+            log.error("a request could not be taken up", exc_info=error)
             self._post([(ticket, _failure(error))])
 
     def _round(self) -> None:
@@ -136,7 +143,8 @@ class Rounds:
         log.error("a round failed for all %d running requests", len(self._running), exc_info=error)
         failed = [(ticket, _failure(error)) for ticket, _ in self._running]
         self._running = []
-        self._batch = self._pair.batch(prefill_chunk=self._chunk, prefix=self._prefix)
+        learned = self._batch.learned
+        self._batch = self._pair.batch(prefill_chunk=self._chunk, prefix=self._prefix, learned=learned)
         self._post(failed)
 
 

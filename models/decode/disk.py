@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -86,12 +87,23 @@ class Disk:
     def get(self, labels: Sequence[Label]) -> "Future[list[Stretch]]":
         """The stretches, once they are read; none where one of them is damaged or gone."""
         future: Future[list[Stretch]] = Future()
-        self._jobs.put(lambda: future.set_result(self._read(labels)))
+        self._jobs.put(partial(self._answer, labels, future))
         return future
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            job()
+            try:
+                job()
+            except Exception:
+                # The next job may do; without this thread everybody who reads would wait for ever.
+                logger.exception("the prefix cache in %s", self._folder)
+
+    def _answer(self, labels: Sequence[Label], future: "Future[list[Stretch]]") -> None:
+        stretches: list[Stretch] = []
+        try:
+            stretches = self._read(labels)
+        finally:
+            future.set_result(stretches)
 
     def _index(self, path: Path) -> None:
         try:
@@ -113,8 +125,8 @@ class Disk:
             self._shrink()
         except OSError as error:
             logger.warning("the prefix cache cannot be written to %s: %s", self._folder, error)
-            unfinished.unlink(missing_ok=True)
             self._forget(name)
+            unfinished.unlink(missing_ok=True)
         finally:
             with self._lock:
                 self._waiting -= stretch.nbytes
@@ -125,15 +137,16 @@ class Disk:
             path = self._folder / f"{label.name}{SUFFIX}"
             try:
                 stretches.append(read(path, self._key))
-                os.utime(path)
             except (ArchiveError, OSError) as error:
                 logger.warning("a file of the prefix cache is dropped: %s", error)
-                path.unlink(missing_ok=True)
                 self._forget(label.name)
+                path.unlink(missing_ok=True)
                 return []
-        # Beginnings are younger than what goes on from them, so that those go first.
-        for label in reversed(labels):
-            os.utime(self._folder / f"{label.name}{SUFFIX}")
+        # Beginnings are younger than what goes on from them, so that those go first. A folder that cannot be written
+        # to can still be read.
+        with suppress(OSError):
+            for label in reversed(labels):
+                os.utime(self._folder / f"{label.name}{SUFFIX}")
         return stretches
 
     def _forget(self, name: str) -> None:

@@ -132,16 +132,28 @@ class Launcher:
         if self._prefix is None or session.failures:
             self._open(session)
             return True
+        try:
+            if not self._fetched(session, self._prefix, wait=wait):
+                return False
+            self._open(session)
+            self._resume(session, self._prefix)
+        except Exception:
+            # What is kept saves time; it must not cost an answer.
+            logger.exception("a session of %d tokens starts from nothing", session.length)
+            session.fetch, session.cached, session.marks = None, 0, ()
+            self._open(session)
+        return True
+
+    def _fetched(self, session: Session, prefix: PrefixStore, *, wait: bool) -> bool:
+        """Whether all that is kept of a session's prompt is in memory by now."""
         if session.fetch is None:
             drafting = self._speculator is not None and session.speculates
-            session.fetch = self._prefix.fetch(session.request.prompt, drafting=drafting)
+            session.fetch = prefix.fetch(session.request.prompt, drafting=drafting)
         if session.fetch is not None:
             if not (wait or session.fetch.arrived):
                 return False
             session.fetch.take()
             session.fetch = None
-        self._open(session)
-        self._resume(session, self._prefix)
         return True
 
     def _open(self, session: Session) -> None:

@@ -178,8 +178,9 @@ class PrefixStore:
         """Look after the books while there is time: what does not add up is thrown away rather than resumed from."""
         try:
             self.check()
-        except PrefixStoreError as error:
-            logger.error("the prefix cache is emptied, since its books do not add up: %s", error)
+        except Exception as error:
+            # Going through books that are wrong enough may raise anything.
+            logger.error("the prefix cache is emptied, since its books do not add up", exc_info=error)
             self.clear()
 
     def check(self) -> None:

@@ -12,6 +12,7 @@ from models.decode.constraint import Grammars
 from models.decode.logprobs import Scored
 from models.decode.prefix import PrefixStore
 from models.decode.session import Request, Session
+from models.decode.width import Table
 from models.messages import TemplateError, for_template
 from models.spelling import Rendered
 from models.tokenizer import TextDecoder
@@ -148,9 +149,11 @@ class ScriptPair:
     def __post_init__(self) -> None:
         self.gate.set()
 
-    def batch(self, *, prefill_chunk: int, prefix: PrefixStore | None = None) -> "ScriptBatch":
+    def batch(
+        self, *, prefill_chunk: int, prefix: PrefixStore | None = None, learned: Table | None = None
+    ) -> "ScriptBatch":
         self.sessions = 0
-        return ScriptBatch(self)
+        return ScriptBatch(self, learned)
 
     def session_bytes(self, tokens: int) -> int:
         return tokens * self.bytes_a_token
@@ -164,8 +167,9 @@ class ScriptPair:
 class ScriptBatch:
     """One round of every session's script at a time."""
 
-    def __init__(self, pair: ScriptPair) -> None:
+    def __init__(self, pair: ScriptPair, learned: Table | None = None) -> None:
         self._pair = pair
+        self.learned = Table((1,)) if learned is None else learned
         self._running: dict[Session, Iterator[Round]] = {}
 
     def add(self, request: Request) -> Session:

@@ -13,6 +13,7 @@ import pytest
 
 from models.decode.prefix import PrefixStore
 from models.decode.session import InvalidRequest, Request, Sampling, Session
+from models.decode.width import Table
 from server.api.chat import schema
 from server.backend import Pair
 from server.engine import Engine
@@ -156,7 +157,9 @@ def test_a_request_that_the_batch_does_not_take_fails_alone() -> None:
             return super().add(request)
 
     class PickyPair(ScriptPair):
-        def batch(self, *, prefill_chunk: int, prefix: PrefixStore | None = None) -> ScriptBatch:
+        def batch(
+            self, *, prefill_chunk: int, prefix: PrefixStore | None = None, learned: Table | None = None
+        ) -> ScriptBatch:
             return Picky(self)
 
     with stand(PickyPair(says("ok"))) as served:
