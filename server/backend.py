@@ -186,8 +186,6 @@ class Pair(Protocol):
         """The most that the caches of one conversation of so many tokens take."""
         ...
 
-    def batch(
-        self, *, prefill_chunk: int, prefix: PrefixStore | None = None, learned: Table | None = None
-    ) -> Batch:
+    def batch(self, *, prefill_chunk: int, prefix: PrefixStore | None = None, learned: Table | None = None) -> Batch:
         """An empty batch that resumes from `prefix`, leaves marks there, and goes on from what another `learned`."""
         ...

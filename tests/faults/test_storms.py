@@ -106,7 +106,7 @@ def test_a_crowd_beyond_the_line_is_refused_by_name(tally: Tally) -> None:
 
         async def crowd() -> list[Outcome]:
             asking = asyncio.create_task(served.right(*(f"client {number}" for number in range(60))))
-            await asyncio.to_thread(wait_until, lambda: served.engine.health.waiting == 8)
+            await asyncio.to_thread(wait_until, lambda: _arrived(SLOTS + 8)(served))
             served.pair.gate.set()
             return await asking
 
