@@ -77,7 +77,7 @@ class TrippingTarget(ScriptedTarget):
         super().__init__()
         self._wire = wire
 
-    def make_caches(self, slack: int) -> list[LayerCache]:
+    def make_caches(self, slack: int, room: int = 0) -> list[LayerCache]:
         return [TrippingHistory(self._wire, slack)]
 
     def __call__(
