@@ -17,7 +17,7 @@ from server.api.responses.store import Store
 from server.api.sse import EventStream, guarded
 from server.api.wire import Json, compact, json_body
 from server.engine import Engine
-from server.generation import begin
+from server.generation import begin, measured
 from server.settings import Settings
 
 
@@ -47,6 +47,16 @@ def routes(engine: Engine, settings: Settings, store: Store) -> APIRouter:
             return Json(encode.body(answer, telling), headers=ignored)
         finally:
             left()
+
+    @router.post("/responses/input_tokens")
+    async def count(request: Request) -> Response:
+        """Measure the prompt that a conversation makes."""
+        body = await json_body(request, settings.max_body_mib << 20)
+        told = await run_sync(partial(schema.understood, body, store))
+        known(engine, told.asked.model)
+        tokens = await measured(engine, told.turn)
+        counted = {"object": "response.input_tokens", "input_tokens": tokens}
+        return Json(counted, headers=parameters.told(told.ignored))
 
     router.include_router(afterwards(store))
     return router

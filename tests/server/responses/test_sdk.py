@@ -154,6 +154,18 @@ def test_a_server_that_keeps_nothing_says_so() -> None:
             served.sdk.responses.retrieve(made.id)
 
 
+def test_a_count_is_what_the_answer_says_its_input_had(served: Stand) -> None:
+    first = served.sdk.responses.create(model=MODEL, input=ASK, tools=[WEATHER], instructions="Be brief.")
+    counted = served.sdk.responses.input_tokens.count(model=MODEL, input=ASK, tools=[WEATHER], instructions="Be brief.")
+    assert first.usage is not None
+    assert counted.to_dict() == {"object": "response.input_tokens", "input_tokens": first.usage.input_tokens}
+    known: Any = [result(first)]
+    on = served.sdk.responses.input_tokens.count(model=MODEL, input=known, previous_response_id=first.id)
+    assert on.input_tokens > counted.input_tokens
+    with pytest.raises(openai.NotFoundError):
+        served.sdk.responses.input_tokens.count(model="gpt-5", input=ASK)
+
+
 def test_a_stream_is_cancelled_by_another_request() -> None:
     pair = ScriptPair(forever, pace=0.005, context_length=100_000)
     with stand(pair) as served:

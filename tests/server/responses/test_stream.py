@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.api.responses import encode
+from server.api.responses.items import Output as Called
+from server.api.responses.items import conversation, read
 from server.api.responses.output import Output
 from server.events import Answer, Event, Finished, Piece, Report, Usage
 from server.transcript import Transcript
@@ -203,3 +205,27 @@ def test_any_stream_however_cut_folds_to_the_answer(
     message = fold(pieces)
     assert texts(whole) == {"reasoning": message.reasoning or "", "message": message.content or ""}
     assert [name for name, _ in calls(whole)] == [call.name for call in message.calls]
+
+
+@given(SAID, CUTS, st.booleans(), st.booleans())
+def test_an_answer_that_is_sent_back_is_one_message_of_what_was_said(
+    text: str, cuts: list[int], thinking: bool, summarised: bool
+) -> None:
+    rounds, finished = told(text, cuts, end="stop", thinking=thinking)
+    pieces = merged(piece for each in rounds for piece in each)
+    envelope = encode.Envelope("resp_1", {"id": "resp_1"}, Output("0" * 32, summarised))
+    output = encode.body(Answer(fold(pieces), finished, pieces=tuple(pieces)), encode.Telling(envelope))["output"]
+    items = [read(item, "input", lambda _: None) for item in output]
+    results = [Called.model_validate({"call_id": item["call_id"], "output": "3"}) for item in output if may_run(item)]
+    plain, *tools = conversation(None, [*items, *results])
+    message = fold(pieces)
+    assert plain["content"] == (message.content or "")
+    assert plain.get("reasoning_content", "") == (message.reasoning or "")
+    asked = [call["function"] for call in plain.get("tool_calls", ())]
+    assert [(call["name"], call["arguments"]) for call in asked] == [(c.name, c.arguments) for c in message.calls]
+    assert [tool["role"] for tool in tools] == ["tool"] * len(asked)
+
+
+def may_run(item: dict[str, Any]) -> bool:
+    """Whether it is a call that may be run."""
+    return item["type"] == "function_call" and item["status"] == "completed"
