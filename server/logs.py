@@ -12,6 +12,9 @@ from server.settings import LogFormat
 FIELDS = "fields"
 """Under this name in `extra`, a message brings what it is made of."""
 
+TALKATIVE = ("httpx2", "httpcore2", "sse_starlette")
+"""They would log each request to the hub, and every word of a stream."""
+
 
 class JsonLines(logging.Formatter):
     """One object for each message: time in UTC, level, logger and message; fields and traceback where there are any."""
@@ -38,5 +41,5 @@ def configure(level: str, form: LogFormat) -> None:
     text = logging.Formatter("%(levelname)s:     %(name)s: %(message)s")
     handler.setFormatter(JsonLines() if form == "json" else text)
     logging.basicConfig(level=level.upper(), handlers=[handler])
-    # Each request to the hub would be a line.
-    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(logging.WARNING)

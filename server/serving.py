@@ -20,9 +20,9 @@ from server.app import create_app
 from server.arrival import Arrival
 from server.backend import Pair
 from server.display import Display
+from server.door.answering import UnsafeSettings
 from server.door.bounds import HEAD_BYTES
 from server.door.connection import Patience, patient
-from server.door.keys import UnsafeSettings
 from server.draining import LAST_WORDS, DrainingServer, second_signal_ends_at_once
 from server.engine import Engine
 from server.loading import loading

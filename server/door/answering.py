@@ -1,4 +1,4 @@
-"""How the door says no: with the answer that the application makes of a refusal, in the dialect of the path."""
+"""What the checks share: how they say no, to a request and to settings."""
 
 from collections.abc import Callable
 
@@ -8,4 +8,8 @@ from starlette.responses import Response
 from server.errors import Refusal
 
 Answers = Callable[[Request, Refusal], Response]
-"""A request and why it is refused, to the response that says so."""
+"""A request and why it is refused, to the response that says so in the dialect of the path."""
+
+
+class UnsafeSettings(ValueError):
+    """The settings would open the server further than they say, or name what can never be met."""

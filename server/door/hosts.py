@@ -1,6 +1,7 @@
 """Which names this server answers to. A page that rebinds its own name to this address is asked for by that name."""
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -8,11 +9,11 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from server.door.answering import Answers
+from server.door.answering import Answers, UnsafeSettings
 from server.errors import ForeignHost, clipped
-from server.settings import Settings
 
 EVERY = "*"
+_NAME = re.compile(r"[\w.-]+(:\d+)?|\[?[\da-fA-F:.]+\]?(:\d+)?", re.ASCII)
 
 
 def is_loopback(host: str) -> bool:
@@ -50,7 +51,15 @@ class Names:
 
     @classmethod
     def of(cls, host: str, allowed: Iterable[str]) -> "Names":
-        """Those of a server that listens on `host`, and the `allowed` ones beside."""
+        """Those of a server that listens on `host`, and the `allowed` ones beside.
+
+        Raises:
+            UnsafeSettings: one of them is no name that a Host header could hold.
+        """
+        allowed = tuple(allowed)
+        wrong = next((name for name in allowed if name != EVERY and not _NAME.fullmatch(name.strip())), None)
+        if wrong is not None:
+            raise UnsafeSettings(f"--allowed-host {wrong!r} is no host: give a name or an address, such as mac.local")
         return cls(frozenset({"localhost", named(host), *map(named, allowed)}), not is_loopback(host))
 
     def hold(self, header: str) -> bool:
@@ -64,9 +73,9 @@ class Names:
 class HostCheck:
     """Refuses requests for another host, before anything else is looked at. Plain ASGI."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, answers: Answers) -> None:
+    def __init__(self, app: ASGIApp, names: Names, answers: Answers) -> None:
         self._app = app
-        self._names = Names.of(settings.host, settings.allowed_host)
+        self._names = names
         self._answers = answers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

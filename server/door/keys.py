@@ -8,18 +8,16 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from server.door.answering import Answers
+from server.door.answering import Answers, UnsafeSettings
 from server.door.hosts import is_loopback
 from server.errors import WrongKey
 from server.keyfile import KeyFileError, read_keys
 from server.settings import Settings
 
-OPEN = frozenset({"/health", "/ready"})
-"""Paths that whoever watches over the server reads without a key."""
-
-
-class UnsafeSettings(ValueError):
-    """The settings would open the server to whoever can reach it, or name keys that cannot be used."""
+OPEN = frozenset({"/health", "/ready", "/", "/status"})
+"""Paths that need no key: for whoever watches over the server, and pages, which bring no data and ask with a key."""
+OPEN_FOLDER = "/static/"
+"""What the pages are made of."""
 
 
 class Keys:
@@ -60,6 +58,11 @@ def keys_of(settings: Settings) -> Keys:
     return Keys(keys)
 
 
+def is_open(path: str) -> bool:
+    """Whether everybody may ask for this."""
+    return path in OPEN or (path.startswith(OPEN_FOLDER) and ".." not in path)
+
+
 def presented(headers: Headers) -> list[str]:
     """What a request shows: a bearer token, as OpenAI's clients do, and `x-api-key`, as Anthropic's do."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
@@ -78,7 +81,7 @@ class KeyCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what may come in."""
-        if scope["type"] != "http" or not self._keys or scope["path"] in OPEN:
+        if scope["type"] != "http" or not self._keys or is_open(scope["path"]):
             await self._app(scope, receive, send)
             return
         shown = presented(Headers(scope=scope))

@@ -2,9 +2,14 @@
 
 import httpx2
 import pytest
+from fastapi import FastAPI
 
+from server.api.refused import refused as refused_answer
+from server.door.answering import UnsafeSettings
+from server.door.entrance import guard
 from server.door.hosts import Names, is_loopback, named
 from server.errors import MESSAGE_LIMIT
+from server.settings import Settings
 from tests.server.script import ScriptPair, says
 from tests.server.stand import Stand, asked, stand
 from tests.server.wire import refused
@@ -69,6 +74,18 @@ def test_an_allowed_host_is_answered() -> None:
     with stand(ScriptPair(says("ok")), allowed_host="mac.local, box.lan") as served:
         for host in ("mac.local:8000", "BOX.lan", f"localhost:{served.port}"):
             assert served.http.get("/ready", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["http://mac.local", "mac local", "a/b"])
+def test_a_host_that_no_header_can_name_is_refused_before_the_start(name: str) -> None:
+    with pytest.raises(UnsafeSettings, match="is no host"):
+        Names.of("127.0.0.1", [name])
+
+
+@pytest.mark.parametrize("origin", ["page.example", "https://page.example/", "https://Page.example", "null"])
+def test_an_origin_that_no_browser_sends_is_refused_before_the_start(origin: str) -> None:
+    with pytest.raises(UnsafeSettings, match="is no origin"):
+        guard(FastAPI(), Settings(cors_origin=(origin,)), refused_answer)
 
 
 def preflight(served: Stand, origin: str, **more: str) -> httpx2.Response:

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from server.course import Course, Figures
 from server.errors import DeadlineExceeded
-from server.logs import JsonLines
+from server.logs import TALKATIVE, JsonLines, configure
 from server.record import Record
 from tests.server.script import ScriptPair, ScriptTokenizer, forever, ids_of, says
 from tests.server.stand import Stand, asked, stand
@@ -179,6 +179,23 @@ def test_a_deadline_ends_a_request_that_still_waits() -> None:
         assert refused(served.post())["code"] == "deadline_exceeded"
         pair.gate.set()
         assert served.post().status_code == 200
+
+
+def test_no_log_level_writes_what_streams_say(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
+    before = {name: logging.getLogger(name).level for name in TALKATIVE}
+    caplog.set_level(logging.DEBUG)
+    try:
+        configure("debug", "text")
+        with stand(ScriptPair(says("the answer"))) as served:
+            assert "the answer"[-1] in served.post(stream=True, messages=[{"role": "user", "content": SECRET}]).text
+        assert '"content":' not in caplog.text
+        assert SECRET not in caplog.text
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
 
 
 def test_a_json_line_is_one_object_with_fields_and_traceback() -> None:

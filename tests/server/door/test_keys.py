@@ -6,7 +6,8 @@ from pathlib import Path
 import openai
 import pytest
 
-from server.door.keys import OPEN, Keys, UnsafeSettings, keys_of
+from server.door.answering import UnsafeSettings
+from server.door.keys import OPEN, Keys, keys_of
 from server.serving import run
 from server.settings import Settings
 from tests.server.script import ScriptPair, says
@@ -38,7 +39,15 @@ def test_without_a_key_that_opens_every_route_is_closed_and_says_so() -> None:
             {"authorization": "Bearer"},
             {"x-api-key": "KEY-ONE"},
         ):
-            for path in ("/v1/models", "/v1/chat/completions", "/metrics", "/", "/nowhere", "/health/", "//health"):
+            for path in (
+                "/v1/models",
+                "/v1/chat/completions",
+                "/metrics",
+                "/v1",
+                "/nowhere",
+                "/health/",
+                "/static/%2e%2e/metrics",
+            ):
                 response = served.http.get(path, headers=headers)
                 error = refused(response)
                 assert (response.status_code, error["type"]) == (401, "authentication_error")
@@ -50,9 +59,10 @@ def test_without_a_key_that_opens_every_route_is_closed_and_says_so() -> None:
         assert response.json()["error"]["type"] == "authentication_error"
 
 
-def test_who_watches_over_the_server_needs_no_key() -> None:
+def test_who_watches_over_the_server_needs_no_key_and_neither_does_a_page() -> None:
     with stand(ScriptPair(says("ok")), api_key="key-one") as served:
-        assert {served.http.get(path).status_code for path in OPEN} == {200}
+        assert {served.http.get(path).status_code for path in ("/health", "/ready")} == {200}
+        assert {served.http.get(path).status_code for path in (*OPEN, "/static/page.css")} <= {200, 404}
 
 
 def test_keys_come_from_flags_the_environment_and_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
