@@ -5,6 +5,7 @@ import click
 from server.commands.bench import bench
 from server.commands.chat import chat
 from server.commands.doctor import doctor
+from server.commands.launch import launch
 from server.commands.pull import pull
 from server.commands.serve import serve
 from server.commands.service import service
@@ -18,5 +19,5 @@ def main() -> None:
     """A local OpenAI-compatible server for Laguna models with the DFlash block speculator."""
 
 
-for command in (serve, chat, bench, doctor, pull, service):
+for command in (serve, chat, launch, bench, doctor, pull, service):
     main.add_command(command)

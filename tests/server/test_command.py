@@ -36,7 +36,7 @@ def loaded_by(*arguments: str) -> set[str]:
 def test_help_imports_nothing_heavy() -> None:
     assert loaded_by("--help") == set()
     assert loaded_by("serve", "--help") == {"pydantic_settings"}
-    for command in ("doctor", "bench", "chat", "pull", "service"):
+    for command in ("doctor", "bench", "chat", "launch", "pull", "service"):
         assert loaded_by(command, "--help") == set()
 
 
