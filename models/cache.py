@@ -8,7 +8,7 @@ import mlx.core as mx
 from models.contract import Rows, copied
 
 _STEP = 256
-"""Rows by which a full cache grows at least; beyond 2048 rows it grows by an eighth, so that copying stays linear."""
+"""Rows by which a full cache grows at least; beyond 4096 it grows by a sixteenth, so that copying stays linear."""
 
 
 class CacheError(RuntimeError):
@@ -17,7 +17,7 @@ class CacheError(RuntimeError):
 
 def grown(capacity: int, needed: int, room: int) -> int:
     """Rows of the buffer that follows one of `capacity` rows when `needed` do not fit; `room` are foreseen."""
-    wanted = room if needed <= room else max(needed, capacity + max(_STEP, capacity // 8))
+    wanted = room if needed <= room else max(needed, capacity + max(_STEP, capacity // 16))
     return -(-wanted // _STEP) * _STEP
 
 

@@ -26,7 +26,7 @@ LOGIT_ROWS = 32
 _SPARE_ROWS = 64
 """Free rows of a window's buffer at least; half its window where that is more."""
 _STEP = 256
-"""Rows by which a full cache grows at least; an eighth where that is more."""
+"""Rows by which a full cache grows at least; a sixteenth where that is more."""
 
 
 class NotEnoughMemory(CheckpointError):
@@ -67,9 +67,9 @@ class Footprint:
         return self.target + self.speculator
 
     def session(self, tokens: int) -> int:
-        """The most that a session of so many tokens takes: up to an eighth of its own rows is spare in a full cache.
+        """The most that a session of so many tokens takes: up to a sixteenth of its rows is spare in full caches.
 
-        As much again is for the layer that is held twice while it grows.
+        The rest of a quarter is for the layer that is held twice while it grows.
         """
         rows = tokens + max(_STEP, tokens // 4) + _STEP if self.per_token else 0
         return self.per_session + rows * self.per_token

@@ -16,8 +16,8 @@ from models.decode.trie import agreement
 
 logger = logging.getLogger(__name__)
 
-FORESEEN = 1024
-"""Tokens of an answer that caches have room for from the start; an eighth of what is known where that is more.
+FORESEEN = 512
+"""Tokens of an answer that caches have room for from the start; a sixteenth of what is known where that is more.
 
 To move what a cache holds so rarely costs less than a hundredth of reading it for every token.
 """
@@ -194,7 +194,7 @@ class Launcher:
 
 def _room(session: Session) -> int:
     """Tokens that its caches are made for: what is known, and what of the answer is likely."""
-    return session.length + min(session.budget(unread=False), max(FORESEEN, session.length // 8))
+    return session.length + min(session.budget(unread=False), max(FORESEEN, session.length // 16))
 
 
 def _fed(share: Share, launched: Flight) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from tests.bench import plots
+from tests.bench import growth, plots
 from tests.bench.blas import environment
 from tests.bench.goals import Figures, missed
 from tests.bench.running import parser, run
@@ -52,15 +52,11 @@ def _long_and_hot(figures: Figures) -> Mapping[str, str]:
     """What is measured past the window, at long contexts and hot."""
     hot = figures["coupled"].items()
     lossless = figures["lossless"]
-    growth = figures["growth"].items()
     shown = {
         "coupled / likeliest drafts, accepted": ", ".join(
             f"T={t}: {f['coupled']:.2f} / {f['likeliest']:.2f} = {f['ratio']:.3f}" for t, f in hot
         ),
-        "16 rows at 8k / 512 (scaled), CPU ms": ", ".join(
-            f"{name} {f['long_ms']:.0f} / {f['short_ms']:.0f} = {f['ratio']:.2f}" for name, f in growth
-        ),
-        "cache bytes over theory, peak (held)": "{peak:.3f} ({held:.3f}) at {tokens}".format(**figures["memory"]),
+        **growth.table(figures),
     }
     if lossless is not None:
         said = ", ".join(

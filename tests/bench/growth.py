@@ -1,14 +1,16 @@
-"""What a long context costs: verifying a block at 8k against 512 tokens, and the bytes that a token's cache takes.
+"""What a long context costs: `python -m tests.bench.growth [--json FILE] [--check]`.
 
-A small random target with the heads of the real ones; caches are filled with random rows, since reading eight thousand
-tokens would take minutes here.
+A round at 8k tokens over one at 512, on a small random target with two full layers and six sliding ones; caches are
+filled with random rows, since reading eight thousand tokens would take minutes here. And the bytes of caches.
 """
 
+import argparse
 import json
 import statistics
-import tempfile
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,10 @@ from models.checkpoint import embedded_path
 from models.config import TargetConfig
 from models.contract import Row
 from models.laguna import Laguna
+from tests.bench.blas import environment
+from tests.bench.cache_bytes import memory
+from tests.bench.goals import Figures, long_contexts
+from tests.bench.running import parser, run
 
 ROWS = 16
 SHORT, LONG = 512, 8192
@@ -29,7 +35,7 @@ HEADS, KV_HEADS, HEAD_DIM = 16, 8, 64
 REPEATS = 7
 CHUNK = 512
 
-Verify = Callable[[], None]
+Step = Callable[[], None]
 
 
 def config() -> dict[str, Any]:
@@ -54,22 +60,27 @@ def _rows(count: int) -> mx.array:
     return mx.random.normal((1, KV_HEADS, count, HEAD_DIM)) * 0.1
 
 
-def growth() -> dict[str, Any]:
-    """CPU milliseconds to verify a block and take it back, at both lengths in turn; mlx-vlm's too if it is there."""
+def growth(repeats: int = REPEATS) -> dict[str, Any]:
+    """CPU milliseconds of a round at both lengths in turn, by engine: a block verified and taken back, and one row.
+
+    mlx-lm has no way back past the window, so only its single rows are there; mlx-vlm's blocks if it is installed.
+    """
     fields = config()
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "config.json").write_text(json.dumps(fields))
-        mx.random.seed(0)
-        target = Laguna(TargetConfig.from_path(Path(folder)))
+    mx.random.seed(0)
+    target = Laguna(TargetConfig.from_dict(fields))
     mx.eval(target.parameters())
-    arms: dict[str, Callable[[int], Verify]] = {"ours": lambda length: _ours(target, length)}
+    arms: dict[str, Callable[[int], Step]] = {
+        "ours": lambda length: _ours(target, length, ROWS),
+        "ours_plain": lambda length: _ours(target, length, 1),
+        "mlx_lm_plain": _mlx_lm(fields),
+    }
     if find_spec("mlx_vlm") is not None:
         arms["mlx_vlm"] = _mlx_vlm(fields)
-    verifies = {(name, length): arm(length) for name, arm in arms.items() for length in (SHORT, LONG)}
-    times: dict[tuple[str, int], list[float]] = {which: [] for which in verifies}
-    for repeat in range(REPEATS + 1):
-        for which in sorted(verifies, reverse=repeat % 2 == 1):
-            times[which].append(_seconds(verifies[which]))
+    steps = {(name, length): arm(length) for name, arm in arms.items() for length in (SHORT, LONG)}
+    times: dict[tuple[str, int], list[float]] = {which: [] for which in steps}
+    for repeat in range(repeats + 1):
+        for which in sorted(steps, reverse=repeat % 2 == 1):
+            times[which].append(_seconds(steps[which]))
     return {name: _figures(times[name, SHORT][1:], times[name, LONG][1:]) for name in arms}
 
 
@@ -78,32 +89,53 @@ def _figures(short: list[float], long: list[float]) -> dict[str, float]:
     return {"short_ms": brief * 1e3, "long_ms": full * 1e3, "ratio": full / brief}
 
 
-def _seconds(verify: Verify) -> float:
+def _seconds(step: Step) -> float:
     """Of CPU time: what others do on the machine must not look like work of ours."""
     began = time.process_time()
-    verify()
+    step()
     return time.process_time() - began
 
 
-def _ours(target: Laguna, length: int) -> Verify:
-    caches = target.make_caches(ROWS)
+def _ours(target: Laguna, length: int, rows: int) -> Step:
+    caches = target.make_caches(2 * ROWS, length + ROWS)
     for cache in caches:
         assert isinstance(cache, FullCache | WindowCache)
         for start in range(0, length, CHUNK):
-            rows = _rows(min(CHUNK, length - start))
-            mx.eval(cache.update(rows, rows))
-    ids = mx.arange(ROWS) + 30
+            part = _rows(min(CHUNK, length - start))
+            mx.eval(cache.update(part, part))
+    ids = mx.arange(rows) + 30
 
-    def verify() -> None:
-        logits = target(ids, [Row(0, ROWS, caches)]).logits
+    def step() -> None:
+        logits = target(ids, [Row(0, rows, caches)]).logits
         mx.argmax(logits, axis=-1).tolist()
         for cache in caches:
-            cache.rollback(ROWS - 1)
+            cache.rollback(rows - 1)
 
-    return verify
+    return step
 
 
-def _mlx_vlm(fields: dict[str, Any]) -> Callable[[int], Verify]:
+def _mlx_lm(fields: dict[str, Any]) -> Callable[[int], Step]:
+    from mlx_lm.models.laguna import Model, ModelArgs
+
+    model = Model(ModelArgs.from_dict(fields))
+    mx.eval(model.parameters())
+
+    def filled(length: int) -> Step:
+        caches = model.make_cache()
+        for cache in caches:
+            for start in range(0, length, CHUNK):
+                part = _rows(min(CHUNK, length - start))
+                mx.eval(cache.update_and_fetch(part, part))
+
+        def step() -> None:
+            mx.argmax(model(mx.array([[30]]), cache=caches), axis=-1).tolist()
+
+        return step
+
+    return filled
+
+
+def _mlx_vlm(fields: dict[str, Any]) -> Callable[[int], Step]:
     from mlx_vlm.models.laguna import ModelConfig
     from mlx_vlm.models.laguna.language import LanguageModel
     from mlx_vlm.speculative.cache_state import commit_speculative_round
@@ -112,7 +144,7 @@ def _mlx_vlm(fields: dict[str, Any]) -> Callable[[int], Verify]:
     model = LanguageModel(ModelConfig.from_dict(fields))
     mx.eval(model.parameters())
 
-    def filled(length: int) -> Verify:
+    def filled(length: int) -> Step:
         caches = model.make_cache()
         for cache in caches:
             for start in range(0, length, CHUNK):
@@ -120,35 +152,47 @@ def _mlx_vlm(fields: dict[str, Any]) -> Callable[[int], Verify]:
                 mx.eval(cache.update_and_fetch(rows, rows))
         ids = mx.arange(ROWS)[None] + 30
 
-        def verify() -> None:
+        def step() -> None:
             output, state = verify_forward(model, ids, caches)
             mx.argmax(output.logits, axis=-1).tolist()
             commit_speculative_round(model, caches, state, 0, ROWS)
 
-        return verify
+        return step
 
     return filled
 
 
-def memory(full: int = 10, sliding: int = 30, tokens: int = LONG, window: int = WINDOW) -> dict[str, float]:
-    """Bytes while one session's caches grow by chunks of 512 rows, over what its rows take; layers as in XS-2.1."""
-    heads, width = 2, 32
-    row = 2 * heads * width * 4
-    mx.clear_cache()
-    before = mx.get_active_memory()
-    mx.reset_peak_memory()
-    layers: list[FullCache | WindowCache] = [
-        *(FullCache() for _ in range(full)),
-        *(WindowCache(window, slack=2 * ROWS) for _ in range(sliding)),
-    ]
-    for start in range(0, tokens, CHUNK):
-        for cache in layers:
-            rows = mx.zeros((1, heads, min(CHUNK, tokens - start), width))
-            cache.update(rows, rows)
-            mx.eval(cache.arrays)
-    theory = row * (full * tokens + sliding * min(window, tokens))
+def measured(library: Path | None, options: argparse.Namespace) -> Figures:
+    """The figures of a child process that uses this BLAS."""
+    command = [sys.executable, "-c", f"import tests.bench.growth as g; g.tell({options.repeats})"]
+    child = subprocess.run(command, env=environment(library), check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(child.stdout)
+
+
+def tell(repeats: int) -> None:
+    """Print all figures as JSON."""
+    print(json.dumps({"growth": growth(repeats), "memory": memory()}))
+    mx.clear_streams()
+
+
+def table(figures: Figures) -> Mapping[str, str]:
+    """One run as text."""
+    rounds, held = figures["growth"].items(), figures["memory"].items()
     return {
-        "held": (mx.get_active_memory() - before) / theory,
-        "peak": (mx.get_peak_memory() - before) / theory,
-        "tokens": tokens,
+        f"CPU ms at {LONG} / {SHORT}, {name}": "{long_ms:.1f} / {short_ms:.1f} = {ratio:.2f}".format(**found)
+        for name, found in rounds
+    } | {
+        f"cache bytes over theory, {name}": (
+            "{peak:.3f} at most, {held:.3f} in the end, {peak_per_token:.3f} a further token".format(**found)
+        )
+        for name, found in held
     }
+
+
+def main() -> None:
+    """Measure, print, write, check."""
+    run(parser("growth", "Measure long contexts.", repeats=15).parse_args(), measured, table, long_contexts)
+
+
+if __name__ == "__main__":
+    main()

@@ -23,8 +23,9 @@ from models.timing import calibrate
 from models.tiny.recipe.chats import held_out
 from models.tiny.recipe.score import turns_of
 from tests.bench.arms import Answer, Prompt, Task, mlx_lm, ours
+from tests.bench.cache_bytes import memory
 from tests.bench.coupled import coupled
-from tests.bench.growth import growth, memory
+from tests.bench.growth import growth
 from tests.bench.lossless import PROMPTS, shares
 from tests.bench.rollback import rollback_seconds
 from tests.bench.still import StillSpeculator, StillTarget

@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tests.bench.blas import ABSENT, find_openblas
-from tests.bench.goals import Figures
-
-Runs = Mapping[str, Figures | None]
-"""Figures by BLAS, "bundled" and "openblas"; None where that one is not installed."""
+from tests.bench.goals import Figures, Runs
 
 
 class Measured(Protocol):
