@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 
-from server.api import catalog, figures, ops, tokens
+from server.api import catalog, figures, ops, pages, tokens
 from server.api.chat import route as chat
 from server.api.chat.schema import ChatRequest
 from server.api.completions import route as completions
@@ -59,6 +59,7 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
         app.include_router(tokens.routes(engine, settings), prefix=prefix)
     app.include_router(ops.routes(engine, settings))
     app.include_router(figures.routes(metrics))
+    app.include_router(pages.routes())
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _http_error)
     return app
