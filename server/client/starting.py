@@ -16,6 +16,8 @@ from server.address import base_url
 from server.client.reach import Door, Loading, Served, Unreachable
 from server.settings import Folders, Settings
 
+ENDING = 5.0
+"""Seconds that a server whose engine died takes to end, at most."""
 LOOKS = 0.1
 """Seconds between two looks at a server on its way."""
 GRACE = 10.0
@@ -89,7 +91,7 @@ def _ready(door: Door, say: Say, child: _Child | None = None) -> Served:
     """Wait until it can be asked."""
     told = ""
     while True:
-        found = door.look()
+        found = _looked(door, child)
         if isinstance(found, Served):
             return found
         if isinstance(found, Loading) and found.told not in ("", told):
@@ -99,6 +101,24 @@ def _ready(door: Door, say: Say, child: _Child | None = None) -> Served:
         if child is not None and child.process.poll() is not None:
             raise Unreachable(f"the server could not be started:\n{_tail(child.log)}")
         time.sleep(LOOKS)
+
+
+def _looked(door: Door, child: _Child | None) -> Served | Loading | None:
+    """Who is there; a server of our own that is broken ends by itself, and its log tells more than it does."""
+    try:
+        return door.look()
+    except Unreachable:
+        if child is None or not _ends(child.process):
+            raise
+        return None
+
+
+def _ends(process: "subprocess.Popen[bytes]") -> bool:
+    try:
+        process.wait(ENDING)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 @contextmanager
