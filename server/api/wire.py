@@ -73,7 +73,7 @@ def parsed(body: bytes) -> dict[str, Any]:
         TooDeep, TooMany: more than any request needs.
     """
     try:
-        value = json.loads(body, parse_constant=_no_constant)
+        value = json.loads(body.decode("utf-8-sig"), parse_constant=_no_constant)
     except RecursionError as error:
         raise TooDeep("The JSON body of your request is nested too deeply.") from error
     except ValueError as error:

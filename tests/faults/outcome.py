@@ -90,19 +90,24 @@ def _whole(status: int, body: bytes) -> Outcome:
     if status != 200:
         return Outcome("refused", status, code=told["error"].get("code"), body=body)
     choices = told.get("choices", [])
-    return Outcome("answered", status, "".join(_said(choice["message"]) for choice in choices), body=body)
+    return Outcome("answered", status, "".join(map(_said, choices)), body=body)
+
+
+ENDS = frozenset({"message_stop", "response.completed", "response.incomplete"})
+"""What ends a stream that does not say `[DONE]`, by dialect."""
 
 
 def _streamed(body: bytes) -> Outcome:
-    events = [event.removeprefix("data: ") for event in body.decode().split("\n\n") if event.startswith("data: ")]
-    chunks: list[dict[str, Any]] = [json.loads(event) for event in events if event != "[DONE]"]
-    text = "".join(_said(choice["delta"]) for chunk in chunks for choice in chunk.get("choices", ()))
-    if events and events[-1] == "[DONE]":
+    lines = [line.removeprefix("data: ") for line in body.decode().split("\n") if line.startswith("data: ")]
+    chunks: list[dict[str, Any]] = [json.loads(line) for line in lines if line != "[DONE]"]
+    text = "".join(_said(choice) for chunk in chunks for choice in chunk.get("choices", ()))
+    if lines and (lines[-1] == "[DONE]" or chunks[-1].get("type") in ENDS):
         return Outcome("answered", 200, text, body=body)
     if chunks and "error" in chunks[-1]:
-        return Outcome("refused", 200, text, chunks[-1]["error"]["code"], body)
+        return Outcome("refused", 200, text, chunks[-1]["error"].get("code"), body)
     return Outcome("cut", 200, text, body=body)
 
 
-def _said(message: dict[str, Any]) -> str:
-    return (message.get("reasoning_content") or "") + (message.get("content") or "")
+def _said(choice: dict[str, Any]) -> str:
+    message = choice.get("message") or choice.get("delta") or choice
+    return (message.get("reasoning_content") or "") + (message.get("content") or message.get("text") or "")

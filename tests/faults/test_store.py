@@ -1,0 +1,147 @@
+"""The disk under the prefix store fails in every way it can: that costs time, and no answer."""
+
+import logging
+import os
+import resource
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.decode import disk as disk_module
+from models.decode.archive import Label, Stretch, names
+from models.decode.batch import Batch
+from models.decode.disk import Disk
+from models.decode.prefix import PrefixStore
+from models.decode.trie import Node
+from tests.decode.scripted import ScriptedSpeculator, ScriptedTarget, asked, blurred, decode, plainly
+from tests.faults.tally import Tally
+
+LARGE = 1 << 30
+
+
+def stretch(tokens: Sequence[int]) -> Stretch:
+    """A whole timeline without any rows."""
+    ids = np.asarray(tokens, np.int32).tobytes()
+    return Stretch(Label(names(ids, [len(tokens)])[len(tokens)], "", 0, len(tokens), True, True), ids, ())
+
+
+def found(disk: Disk, tokens: Sequence[int]) -> list[Stretch]:
+    """What is read of a timeline, which must end in time."""
+    ids = np.asarray((*tokens, 1), np.int32).tobytes()
+    return disk.get(disk.chain(ids, beyond=0, drafting=False)).result(10)
+
+
+TIMELINE = stretch(range(50))
+
+
+def test_a_read_that_raises_is_an_empty_read_and_the_next_one_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: Tally
+) -> None:
+    disk = Disk(tmp_path / "m", "m", LARGE)
+    disk.put(TIMELINE)
+    with monkeypatch.context() as patched:
+        patched.setattr(disk_module, "read", lambda *_: 1 / 0)
+        assert found(disk, range(50)) == []
+    assert found(disk, range(50)) == [TIMELINE]
+    disk.close()
+    tally.case("the disk: a read raises")
+
+
+def test_a_write_that_raises_ends_neither_thread_nor_later_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: Tally
+) -> None:
+    disk = Disk(tmp_path / "m", "m", LARGE)
+    with monkeypatch.context() as patched:
+        patched.setattr(disk_module, "written", lambda *_: 1 / 0)
+        disk.put(TIMELINE)
+        assert found(disk, range(50)) == []
+    other = stretch(range(3, 40))
+    disk.put(other)
+    assert found(disk, range(3, 40)) == [other]
+    disk.close()
+    tally.case("the disk: a write raises")
+
+
+def test_a_folder_that_is_taken_away_costs_what_was_in_it(tmp_path: Path, tally: Tally) -> None:
+    disk = Disk(tmp_path / "m", "m", LARGE)
+    disk.put(TIMELINE)
+    assert found(disk, range(50)) == [TIMELINE]
+    (tmp_path / "m").rename(tmp_path / "elsewhere")
+    assert found(disk, range(50)) == []
+    disk.put(stretch(range(9)))
+    assert found(disk, range(9)) == []
+    disk.close()
+    tally.case("the disk: its folder is gone")
+
+
+def test_a_file_that_may_grow_no_further_is_dropped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, tally: Tally
+) -> None:
+    disk = Disk(tmp_path / "m", "m", LARGE)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        with caplog.at_level(logging.WARNING):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+            disk.put(stretch(range(5000)))
+            assert found(disk, range(5000)) == []
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "cannot be written" in caplog.text
+    assert list((tmp_path / "m").iterdir()) == []
+    disk.put(stretch(range(5000)))
+    assert len(found(disk, range(5000))) == 1
+    disk.close()
+    tally.case("the disk: it is full in the middle of a file")
+
+
+def test_files_from_the_future_and_from_long_ago_are_kept_within_the_budget(tmp_path: Path, tally: Tally) -> None:
+    timelines = [range(start, start + 50) for start in range(8)]
+    for times in ((2**33, 2**33), (0, 0), (time.time(), time.time())):
+        disk = Disk(tmp_path / "m", "m", 2000)
+        for tokens in timelines:
+            disk.put(stretch(tokens))
+        found(disk, range(50))
+        disk.close()
+        files = list((tmp_path / "m").iterdir())
+        assert 0 < sum(path.stat().st_size for path in files) <= 2000
+        for path in files:
+            os.utime(path, times)
+    tally.case("the disk: its clock jumps", tried=3)
+
+
+def test_books_that_cannot_even_be_read_are_thrown_away(tally: Tally) -> None:
+    store, target = PrefixStore(LARGE), ScriptedTarget()
+    ask = asked(tuple(range(1, 60)) * 2)
+    assert decode(Batch(target, None, prefix=store), ask) == plainly(ask)
+    (edge, *_) = store.path(np.asarray(ask.prompt, np.int32))
+    assert edge.parent is not None
+    edge.parent.children[-1] = Node(np.zeros(0, np.int32), 0, {}, parent=edge.parent)
+    store.tidy()
+    assert (store.nbytes, store.marks) == (0, 0)
+    assert decode(Batch(target, None, prefix=store), ask) == plainly(ask)
+    store.check()
+    tally.case("the store: its books are wrong")
+
+
+def test_clocks_that_jump_change_no_text(tally: Tally) -> None:
+    leaps = [0.0, 1e9, -1e9, 0.0, 0.0, 5e-324, -5.0]
+    for offset in range(len(leaps)):
+        reads = 0
+
+        def clock(offset: int = offset) -> float:
+            nonlocal reads
+            reads += 1
+            return reads * 0.01 + leaps[(reads + offset) % len(leaps)]
+
+        target = ScriptedTarget()
+        ask = asked(speculation="auto", prediction=(1, 2, 3))
+        batch = Batch(target, ScriptedSpeculator(target, blurred), clock=clock)
+        session = batch.add(ask)
+        said = [token for _ in range(60) for update in batch.step() for token in update.ids]
+        assert said == plainly(ask)
+        assert session.finish == "length"
+        assert abs(session.stats.decode_seconds) < 1e10
+    tally.case("a clock that jumps", tried=len(leaps))
