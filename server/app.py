@@ -10,6 +10,7 @@ from server.api import catalog, figures, ops, pages, tokens
 from server.api.chat import route as chat
 from server.api.chat.schema import ChatRequest
 from server.api.completions import route as completions
+from server.api.document.application import Application
 from server.api.identity import RequestId
 from server.api.messages import route as messages
 from server.api.refused import refused
@@ -44,19 +45,22 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
         finally:
             await engine.stop()
 
-    app = FastAPI(title="laguna-server", lifespan=life, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = Application(title="laguna-server", lifespan=life, docs_url=None, redoc_url=None, redirect_slashes=False)
     metrics = Metrics(engine)
     guard(app, settings, refused)
     app.add_middleware(Journal, observe=metrics.observe, answers=refused)
     app.add_middleware(RequestId)
     store = Store(settings.responses_kept, settings.responses_kept_mib << 20)
     for prefix in ("/v1", ""):
-        app.include_router(chat.routes(engine, settings), prefix=prefix)
-        app.include_router(messages.routes(engine, settings), prefix=prefix)
-        app.include_router(completions.routes(engine, settings), prefix=prefix)
-        app.include_router(responses.routes(engine, settings, store), prefix=prefix)
-        app.include_router(catalog.routes(engine, settings, PARAMETERS), prefix=prefix)
-        app.include_router(tokens.routes(engine, settings), prefix=prefix)
+        for router in (
+            chat.routes(engine, settings),
+            messages.routes(engine, settings),
+            completions.routes(engine, settings),
+            responses.routes(engine, settings, store),
+            catalog.routes(engine, settings, PARAMETERS),
+            tokens.routes(engine, settings),
+        ):
+            app.include_router(router, prefix=prefix, include_in_schema=bool(prefix))
     app.include_router(ops.routes(engine, settings))
     app.include_router(figures.routes(metrics))
     app.include_router(pages.routes())

@@ -20,7 +20,10 @@ LONGEST_STOP = 1024
 """Characters in a stop string: each costs memory for as long as the answer is written."""
 
 Stop = Annotated[str, Field(min_length=1, max_length=LONGEST_STOP)]
-Stops = Annotated[Array[Stop], Field(max_length=4), BeforeValidator(_one_is_many)]
+Several = Annotated[list[Stop], Field(max_length=4)]
+Stops = Annotated[
+    Array[Stop], Field(max_length=4), BeforeValidator(_one_is_many, json_schema_input_type=Stop | Several)
+]
 
 
 _TOKEN_ID = re.compile(r"0|[1-9][0-9]{0,8}")

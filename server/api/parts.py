@@ -53,7 +53,7 @@ def _parts(content: object) -> object:
     raise PydanticCustomError("content_type", "expected a string or an array of text parts")
 
 
-Text = Annotated[Array[Part] | None, BeforeValidator(_parts)]
+Text = Annotated[Array[Part] | None, BeforeValidator(_parts, json_schema_input_type=str | list[Part] | None)]
 
 
 def text_of(parts: Sequence[Part] | None) -> str:

@@ -27,6 +27,8 @@ ONLY: Mapping[str, tuple[Any, ...]] = MappingProxyType(
 """Fields of other servers that would change the ids and are not honoured beyond these values."""
 
 PARAMETERS = Parameters(ONLY, frozenset())
+NONE = Parameters(MappingProxyType({}), frozenset())
+"""Of ids: whatever else comes with them is unknown, and named so."""
 
 TEXTS = ("prompt", "content", "text")
 """Names of a text in use: vLLM's, llama.cpp's and the plain one."""
@@ -77,7 +79,7 @@ def routes(engine: Engine, settings: Settings) -> APIRouter:
     async def detokenize(request: Request) -> Response:
         """Ids to text."""
         present = _present(await json_body(request, settings.max_body_mib << 20))
-        asked, ignored = checked(Detokenize, present), PARAMETERS.unknown(present, Detokenize.model_fields)
+        asked, ignored = checked(Detokenize, present), NONE.unknown(present, Detokenize.model_fields)
         text = await run_sync(_text, known(engine, asked.model), asked)
         return Json({"prompt": text, "content": text}, headers=parameters.told(ignored))
 

@@ -30,6 +30,11 @@ MOST_ANSWERS = 64
 
 Prompts = tuple[str | tuple[int, ...], ...]
 
+Text = Annotated[str, Field(min_length=1)]
+Ids = Annotated[list[int], Field(min_length=1)]
+AnyPrompts = Text | Ids | Annotated[list[Text | Ids], Field(min_length=1)]
+"""The four forms, as they come."""
+
 
 def _as_many(value: object) -> object:
     """Each of the four forms as a list of prompts."""
@@ -62,7 +67,7 @@ class CompletionRequest(Drawing):
     """The honoured fields of a completion; null and absent are the same everywhere."""
 
     model: str | None = None
-    prompt: Annotated[Prompts, BeforeValidator(_as_many)]
+    prompt: Annotated[Prompts, BeforeValidator(_as_many, json_schema_input_type=AnyPrompts)]
     max_tokens: int | None = Field(None, ge=1)
     echo: bool | None = None
     logprobs: int | None = Field(None, ge=0, le=MOST_LOGPROBS)

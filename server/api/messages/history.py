@@ -52,7 +52,7 @@ class Shown(Wire):
         return _showable(kind, frozenset({"text"}))
 
 
-Texts = Annotated[Array[Shown] | None, BeforeValidator(_as_blocks)]
+Texts = Annotated[Array[Shown] | None, BeforeValidator(_as_blocks, json_schema_input_type=str | list[Shown] | None)]
 
 
 class Block(Wire):
@@ -79,7 +79,7 @@ class Message(Wire):
     """One message of any role."""
 
     role: Literal["user", "assistant", "system"]
-    content: Annotated[Array[Block], BeforeValidator(_as_blocks)]
+    content: Annotated[Array[Block], BeforeValidator(_as_blocks, json_schema_input_type=str | list[Block])]
 
 
 def system_text(system: Sequence[Shown] | None) -> str | None:

@@ -81,7 +81,8 @@ def _spelled_out(value: object) -> object:
     return {"type": value} if isinstance(value, str) else value
 
 
-AnyChoice = Annotated[ToolChoice, BeforeValidator(_spelled_out)]
+Spelled = Literal["auto", "none", "required"] | ToolChoice
+AnyChoice = Annotated[ToolChoice, BeforeValidator(_spelled_out, json_schema_input_type=Spelled)]
 
 
 class Format(Wire):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from server.api.parts import Text, text_of
+from server.api.parts import Part, Text, text_of
 from server.api.sealing import opened
 from server.api.wire import Array, Wire, checked
 from server.errors import InvalidValue
@@ -19,7 +19,7 @@ def _present(value: object) -> object:
     return value
 
 
-Said = Annotated[Text, BeforeValidator(_present)]
+Said = Annotated[Text, BeforeValidator(_present, json_schema_input_type=str | list[Part])]
 
 
 class Typed(Wire):

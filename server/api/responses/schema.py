@@ -60,11 +60,17 @@ def _as_items(value: object) -> object:
     return value
 
 
+Input = str | list[dict[str, Any]]
+"""Items are read one by one, by their kinds."""
+
+
 class ResponsesRequest(Wire):
     """The honoured fields of a response; null and absent are the same everywhere."""
 
     model: str | None = None
-    input: Annotated[Array[dict[str, Any]], BeforeValidator(_as_items)] = Field(default_factory=list)
+    input: Annotated[Array[dict[str, Any]], BeforeValidator(_as_items, json_schema_input_type=Input)] = Field(
+        default_factory=list
+    )
     instructions: str | None = None
     previous_response_id: str | None = None
     store: bool | None = None
