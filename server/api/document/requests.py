@@ -24,6 +24,7 @@ BODIES: Mapping[str, tuple[type[Wire], Parameters]] = MappingProxyType(
         "/v1/chat/completions": (ChatRequest, CHAT),
         "/v1/completions": (CompletionRequest, COMPLETIONS),
         "/v1/responses": (ResponsesRequest, RESPONSES),
+        "/v1/responses/input_tokens": (ResponsesRequest, RESPONSES),
         "/v1/messages": (MessagesRequest, MESSAGES),
         "/v1/messages/count_tokens": (CountRequest, MESSAGES),
         "/v1/tokenize": (tokens.Tokenize, tokens.PARAMETERS),
