@@ -81,11 +81,14 @@ def draw(logits: mx.array, picks: Sequence[Pick], noise: Noise) -> mx.array:
     first = picks[0].sampling
     if all(pick.sampling is first for pick in picks):
         return _choose(_kind(first, logits.shape[-1]), logits, picks, noise)
+    # Rows of one request share what it asked for, which is looked at once.
+    asked = {id(pick.sampling): pick.sampling for pick in picks}
+    kinds = {key: _kind(sampling, logits.shape[-1]) for key, sampling in asked.items()}
+    if len(set(kinds.values())) == 1:
+        return _choose(next(iter(kinds.values())), logits, picks, noise)
     groups: dict[Kind, list[int]] = {}
     for row, pick in enumerate(picks):
-        groups.setdefault(_kind(pick.sampling, logits.shape[-1]), []).append(row)
-    if len(groups) == 1:
-        return _choose(next(iter(groups)), logits, picks, noise)
+        groups.setdefault(kinds[id(pick.sampling)], []).append(row)
     order = [row for rows in groups.values() for row in rows]
     parts = [_choose(kind, logits[mx.array(rows)], [picks[r] for r in rows], noise) for kind, rows in groups.items()]
     places = sorted(range(len(order)), key=order.__getitem__)

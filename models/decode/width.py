@@ -120,24 +120,24 @@ def decide(table: Table, wishes: Sequence[Wish], place: int = 0) -> tuple[Decisi
     """
     plans = _plans(table.widths, wishes)
     if len(plans) == 1:
-        return Decision(plans[PLAINLY]), table
+        return Decision(plans[PLAINLY].choices), table
     prices = table.costs.at(place)
     if _seconds(prices, plans[PLAINLY]) is None:
-        return Decision(plans[PLAINLY], MEASURING), table
+        return Decision(plans[PLAINLY].choices, MEASURING), table
     untried = _untried(table, plans)
     if untried is not None:
-        return Decision(plans[untried]), _chosen(table, untried)
+        return Decision(plans[untried].choices), _chosen(table, untried)
     if table.probing in plans and table.probes_left > 0:
         left = replace(table, probes_left=table.probes_left - 1)
-        return _decision(plans[table.probing]), _chosen(left, table.probing)
+        return _decision(plans[table.probing].choices), _chosen(left, table.probing)
     rates = {arm: _rate(prices, plan) for arm, plan in plans.items()}
     best = max(rates, key=lambda arm: rates[arm] * (MARGIN if arm == PLAINLY else 1))
     table = _after_probe(table, best)
     probe = _probe(table, prices, plans, rates, best)
     if probe is not None:
         spent = replace(table, credit=0.0, probing=probe, probes_left=_probe_rounds(probe) - 1)
-        return _decision(plans[probe]), _chosen(spent, probe)
-    return _decision(_improved(table.widths, prices, wishes, plans[best])), _chosen(table, best)
+        return _decision(plans[probe].choices), _chosen(spent, probe)
+    return _decision(_improved(table.widths, prices, wishes, plans[best].choices)), _chosen(table, best)
 
 
 def learn(table: Table, kind: Kind, rows: int, *, seconds: float, steady: bool, place: int = 0) -> Table:
@@ -157,33 +157,58 @@ def accept(table: Table, subject: Subject, drafted: int, agreed: int) -> Table:
 
 def kind_of(choices: Iterable[Choice]) -> Kind:
     """What a round of these blocks is."""
-    offers = [choice.offer for choice in choices if choice.offer is not None]
-    return ("drafted" if any(offer.drawn for offer in offers) else "given") if offers else "plain"
+    kind: Kind = "plain"
+    for choice in choices:
+        if choice.offer is not None:
+            if choice.offer.drawn:
+                return "drafted"
+            kind = "given"
+    return kind
 
 
-def _plans(widths: tuple[int, ...], wishes: Sequence[Wish]) -> dict[Arm, tuple[Choice, ...]]:
+class _Plan(NamedTuple):
+    """Blocks for all sessions, and what they come to."""
+
+    choices: tuple[Choice, ...]
+    rows: int
+    expected: float
+    kind: Kind
+
+    @classmethod
+    def of(cls, choices: tuple[Choice, ...]) -> "_Plan":
+        return cls(choices, sum([c.rows for c in choices]), sum([c.expected for c in choices]), kind_of(choices))
+
+
+def _plans(widths: tuple[int, ...], wishes: Sequence[Wish]) -> dict[Arm, _Plan]:
     """What can be done with all sessions alike; sessions whose width is fixed keep it in all of them."""
-    plans = {PLAINLY: tuple(PLAIN if wish.fixed is None else _widest(wish) for wish in wishes)}
+    plainly = tuple(PLAIN if wish.fixed is None else _widest(wish) for wish in wishes)
+    plans = {PLAINLY: _Plan.of(plainly)}
     free = [offer for wish in wishes if wish.fixed is None for offer in wish.offers]
     kinds: list[Kind] = ["drafted"] if any(offer.drawn for offer in free) else []
     kinds += ["given"] if any(not offer.drawn for offer in free) else []
     for kind in kinds:
         top = max(offer.most for offer in free if offer.drawn == (kind == "drafted"))
         for rows in dict.fromkeys(min(width, top) for width in widths[1:]):
-            plan = tuple(
-                _best(wish.offers, rows, kind) if wish.fixed is None else own
-                for wish, own in zip(wishes, plans[PLAINLY], strict=True)
+            plan = _Plan.of(
+                tuple(
+                    _best(wish.offers, rows, kind) if wish.fixed is None else own
+                    for wish, own in zip(wishes, plainly, strict=True)
+                )
             )
             # Where known drafts promise more for everybody, the speculator has no round of its own.
-            if kind == "given" or kind_of(plan) == "drafted":
+            if kind == "given" or plan.kind == "drafted":
                 plans[Arm(kind, rows)] = plan
     return plans
 
 
 def _best(offers: Sequence[Offer], rows: int, kind: Kind) -> Choice:
     """The most promising block of at most so many rows; for a `given` round, without the speculator."""
-    options = [Choice.of(offer, rows) for offer in offers if kind == "drafted" or not offer.drawn]
-    return max(options, key=_expected, default=PLAIN)
+    best = None
+    for offer in offers:
+        if kind == "drafted" or offer.ids:
+            choice = Choice.of(offer, rows)
+            best = choice if best is None or choice.expected > best.expected else best
+    return PLAIN if best is None else best
 
 
 def _widest(wish: Wish) -> Choice:
@@ -195,7 +220,7 @@ def _decision(choices: tuple[Choice, ...]) -> Decision:
     return Decision(choices, SLOWER if kind_of(choices) == "plain" else None)
 
 
-def _untried(table: Table, plans: Mapping[Arm, tuple[Choice, ...]]) -> Arm | None:
+def _untried(table: Table, plans: Mapping[Arm, _Plan]) -> Arm | None:
     """A narrow block of a kind whose cost nothing tells yet."""
     for kind in ("drafted", "given"):
         told = table.costs.known(kind) or (kind == "given" and table.costs.known("drafted"))
@@ -210,14 +235,14 @@ def _chosen(table: Table, arm: Arm) -> Table:
     return replace(table, decisions=decisions, chosen_at={**table.chosen_at, arm: decisions})
 
 
-def _seconds(prices: Prices, choices: Sequence[Choice]) -> float | None:
-    return prices.seconds(kind_of(choices), sum(choice.rows for choice in choices))
+def _seconds(prices: Prices, plan: _Plan) -> float | None:
+    return prices.seconds(plan.kind, plan.rows)
 
 
-def _rate(prices: Prices, choices: Sequence[Choice]) -> float:
+def _rate(prices: Prices, plan: _Plan) -> float:
     """Expected tokens a second."""
-    seconds = _seconds(prices, choices)
-    return 0.0 if seconds is None else sum(choice.expected for choice in choices) / seconds
+    seconds = _seconds(prices, plan)
+    return 0.0 if seconds is None else plan.expected / seconds
 
 
 def _improved(
@@ -237,10 +262,6 @@ def _improved(
 
 def _fitting(widths: tuple[int, ...], offer: Offer) -> Iterable[int]:
     return dict.fromkeys(min(rows, offer.most) for rows in widths[1:])
-
-
-def _expected(choice: Choice) -> float:
-    return choice.expected
 
 
 class _Sum(NamedTuple):
@@ -272,7 +293,7 @@ def _after_probe(table: Table, best: Arm) -> Table:
 def _probe(
     table: Table,
     prices: Prices,
-    plans: Mapping[Arm, tuple[Choice, ...]],
+    plans: Mapping[Arm, _Plan],
     rates: Mapping[Arm, float],
     best: Arm,
 ) -> Arm | None:
