@@ -27,7 +27,8 @@ def facts(model: Model, settings: Settings, port: int) -> dict[str, str]:
         "memory": f"{gib(model.room)} for conversations and kept prompts",
         "context": f"{model.context_length} tokens",
         "call it": f"curl {url}/v1/models",
-        "or": "laguna chat, laguna launch opencode|codex|claude|qwen|aider|pool",
+        "talk to it": f"laguna chat, or {url} in a browser",
+        "work with it": "laguna launch opencode|codex|claude|qwen|aider|pool",
     }
 
 

@@ -4,12 +4,18 @@ import json
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import pytest
 
 from models.runtime import load_runtime
+from server.chat.answer import Answer, Said
+from server.chat.conversation import Conversation
+from server.chat.line import HttpLine
+from server.chat.screen import TINTS
+from server.chat.talk import Wishes
+from server.client.reach import Served
 from server.settings import Settings
 from tests.commands.terminal import Terminal, terminal
 from tests.server.script import ScriptPair, forever
@@ -80,6 +86,19 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(tmp_path: Path) -> None:
         shown.wait_for("context 1000000 tokens")
         shown.send("\x04")
         assert shown.wait_for_end() == 0
+
+
+def test_every_token_of_an_answer_tells_who_wrote_it(port: int) -> None:
+    served = Served(f"http://127.0.0.1:{port}", None, "laguna-tiny", 4096, {})
+    asked = Conversation().asked("What is the weather in Oslo?")
+    body = Wishes(served.model, think=False, tokens=True, temperature=0).body(asked) | {"speculation": "always"}
+    answer, tokens = Answer(), []
+    with closing(HttpLine(served)) as line, line.answer(body) as told:
+        for event in told:
+            answer.add(event)
+            tokens += event.tokens if isinstance(event, Said) else []
+    assert "".join(text for text, _ in tokens) == answer.content != ""
+    assert "speculator" in {writer for _, writer in tokens} <= TINTS.keys()
 
 
 def piped(port: int, *arguments: str, text: str = "") -> "subprocess.CompletedProcess[str]":

@@ -13,6 +13,7 @@ from server.served import Model, served
 from server.settings import Settings
 from server.warming import warm
 from server.welcome import Welcome, facts
+from tests.commands.terminal import terminal
 from tests.server.script import ScriptPair, says
 
 
@@ -61,6 +62,15 @@ def test_it_says_why_nothing_is_drafted(model: Model) -> None:
 )
 def test_the_address_is_one_that_can_be_called(host: str, url: str) -> None:
     assert base_url(host, 1) == url
+
+
+def test_on_a_terminal_a_start_ends_with_the_panel() -> None:
+    with terminal("serve", "--port", "0", environment={}) as shown:
+        shown.wait_for("curl http://127.0.0.1:")
+        assert "laguna-tiny" in shown.text
+        assert "4096 tokens" in shown.text
+        shown.child.sendintr()
+        assert shown.wait_for_end() == 0
 
 
 def test_warming_up_runs_both_ways_tells_so_and_changes_no_answer() -> None:
