@@ -12,6 +12,7 @@ const EXAMPLES = [
   ["Plain text", "Hello! What can you do?", null],
 ];
 const LOOK_EVERY = 2000;
+const LOOK_SOON = 500;
 
 const log = byId("log");
 const ask = byId("ask");
@@ -170,7 +171,7 @@ async function look() {
     if (state !== "ok") byId("model").textContent = state;
     else if (byId("model").dataset.known !== "yes") await named();
   }
-  setTimeout(look, LOOK_EVERY);
+  setTimeout(look, running ? LOOK_SOON : LOOK_EVERY);
 }
 
 async function named() {

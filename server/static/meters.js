@@ -33,6 +33,7 @@ export class Meters {
   start() {
     this.came = [];
     this.runs = [0];
+    this.rates.push(0);
     this.timer = setInterval(() => this.tick(), TICK);
   }
 
@@ -64,7 +65,8 @@ export class Meters {
   // The answer is over, with what the server counted, or cut without.
   end(figures) {
     clearInterval(this.timer);
-    this.drawWriters();
+    // An answer may be shorter than one tick.
+    this.tick();
     if (!figures) return;
     const { usage, laguna } = figures;
     this.drafted = added(this.drafted, laguna.drafted_by_depth);

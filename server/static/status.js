@@ -4,6 +4,8 @@ import { byId, el, headers, rounded, share, themed } from "./dom.js";
 import { POINTS, lines } from "./plots.js";
 
 const EVERY = 2000;
+// What pages and probes ask for says nothing about the model's work.
+const OWN = /^\/(static\/.*|status|health|ready|metrics)?$/;
 
 // "name{label="value"} 1.5" lines to [name, labels, value].
 export function* samples(text) {
@@ -64,7 +66,7 @@ function show(now, before) {
     figure.series = [...figure.series, point].slice(-POINTS);
     lines(figure.plot, `${figure.title}: ${value}`, figure.series);
   }
-  const rows = now.rows("requests_total").sort((a, b) => b[2] - a[2]);
+  const rows = now.rows("requests_total").filter(([, { route }]) => !OWN.test(route)).sort((a, b) => b[2] - a[2]);
   byId("requests").replaceChildren(
     ...rows.map(([, { route, status, outcome }, count]) =>
       el("tr", {}, el("td", {}, route), el("td", {}, status), el("td", {}, outcome), el("td", { class: "number" }, String(count))),
@@ -77,7 +79,7 @@ async function health() {
   const state = now?.status ?? "unreachable";
   byId("state").className = `dot ${{ ok: "ready", loading: "loading" }[state] ?? "dead"}`;
   const part = now?.loading ? `, ${Math.round(100 * now.loading.fraction)} %` : "";
-  byId("model").textContent = { ok: "answers requests", loading: `loads its model${part}` }[state] ?? `${state}${now?.reason ? `: ${now.reason}` : ""}`;
+  byId("model").textContent = { ok: "ready", loading: `loading${part}` }[state] ?? `${state}${now?.reason ? `: ${now.reason}` : ""}`;
 }
 
 let last = null;

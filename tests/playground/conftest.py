@@ -17,14 +17,17 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 SIZES = {"phone": (390, 844), "tablet": (820, 1180), "desktop": (1440, 900)}
 
 
+def arguments() -> list[str]:
+    """Chromium refuses to run as root with its sandbox; where root runs it there is a container around it."""
+    return ["--no-sandbox"] if os.geteuid() == 0 else []
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on this machine: the playground was not looked at")
-    # Chromium refuses to run as root with its sandbox; where tests run as root there is a container around them.
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments())
         yield chromium
         chromium.close()
 

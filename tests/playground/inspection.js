@@ -52,8 +52,9 @@
     if (ratio < 4.5) faults.push(`contrast ${ratio.toFixed(2)}: ${told(node)}`);
   }
 
-  const { scrollWidth, clientWidth } = document.documentElement;
-  if (scrollWidth > clientWidth) faults.push(`${scrollWidth} wide in a window of ${clientWidth}`);
+  for (const part of [document.documentElement, document.querySelector("#log"), document.querySelector("#panel")]) {
+    if (part && part.scrollWidth > part.clientWidth) faults.push(`${part.id || "page"} is ${part.scrollWidth} wide in ${part.clientWidth}`);
+  }
   for (const node of document.querySelectorAll("button, a, select, input:not([type=checkbox])")) {
     const box = node.getBoundingClientRect();
     if (visible(node) && !node.closest(".skip") && (box.height < 24 || box.width < 24)) faults.push(`too small to touch: ${told(node)}`);

@@ -1,5 +1,6 @@
 """The pages as files: nothing inline, nothing from elsewhere, and a policy that says so."""
 
+import json
 import re
 
 import httpx2
@@ -67,3 +68,30 @@ def test_code_is_short_imports_what_is_there_and_never_makes_markup_of_text(name
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", code)
     assert "http://" not in code.replace("http://www.w3.org/2000/svg", "")
     assert "https://" not in code
+
+
+def test_the_dashboard_asks_for_metrics_that_there_are(served: Stand) -> None:
+    served.post(max_tokens=1)
+    known = set(re.findall(r"^(laguna_\w+?)(?:\{.*\})? ", served.http.get("/metrics").text, re.MULTILINE))
+    panels = json.loads(text("grafana.json"))["panels"]
+    asked = {name for panel in panels for part in panel["targets"] for name in re.findall(r"laguna_\w+", part["expr"])}
+    assert len(asked) > 10
+    assert asked <= known
+
+
+def test_the_panel_reads_metrics_that_there_are(served: Stand) -> None:
+    served.post(max_tokens=1)
+    known = set(re.findall(r"^laguna_(\w+?)(?:\{.*\})? ", served.http.get("/metrics").text, re.MULTILINE))
+    code = text("status.js")
+    asked = set(re.findall(r'now\.(?:of|rows)\("(\w+)"\)', code)) | {
+        f"{name}_{part}" for name in re.findall(r'mean\(now, "(\w+)"\)', code) for part in ("sum", "count")
+    }
+    assert len(asked) > 10
+    assert asked <= known
+
+
+def test_the_pictures_in_the_readme_are_there_and_small() -> None:
+    root = FOLDER.parents[1]
+    named = set(re.findall(r"\((tests/playground/pictures/[^)]+)\)", (root / "README.md").read_text("utf-8")))
+    assert {str(path.relative_to(root)) for path in (root / "tests/playground/pictures").iterdir()} == named
+    assert all((root / name).stat().st_size < 100_000 for name in named)

@@ -149,3 +149,13 @@ def test_tints_can_be_taken_away(served: Stand, look: Look) -> None:
     assert token.evaluate(ground) != "rgba(0, 0, 0, 0)"
     sight.page.get_by_label("Tint tokens by writer").uncheck()
     assert token.evaluate(ground) == "rgba(0, 0, 0, 0)"
+
+
+def test_the_inspection_sees_what_is_wrong(served: Stand, look: Look) -> None:
+    page = look(served, size="phone").page
+    page.locator("#empty p").evaluate("text => { text.style.color = '#aaaaaa'; }")
+    page.get_by_role("button", name="Send").evaluate("button => { button.textContent = ''; }")
+    page.locator("#empty h2").evaluate("title => { title.style.width = '500px'; title.id = 'log'; }")
+    told = "\n".join(faults(page))
+    for fault in ("contrast 2.", "no name: button#send", "id twice: log", "log is 5"):
+        assert fault in told
