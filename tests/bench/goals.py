@@ -34,9 +34,9 @@ LONG_CONTEXT = (
     Goal("cache bytes over theory, at most", lambda f: f["memory"]["ours"]["peak"], 1.15, at_least=False),
     Goal("cache bytes of a further token", lambda f: f["memory"]["ours"]["peak_per_token"], 1.15, at_least=False),
     Goal(
-        "one row at 8k over 512 tokens, against mlx-lm's",
-        lambda f: f["growth"]["ours_plain"]["ratio"] / f["growth"]["mlx_lm_plain"]["ratio"],
-        1.1,
+        "one row at 8k tokens, against mlx-lm's",
+        lambda f: f["growth"]["ours_plain"]["long_ms"] / f["growth"]["mlx_lm_plain"]["long_ms"],
+        1.0,
         at_least=False,
     ),
 )
