@@ -9,7 +9,7 @@ import click
 from server.commands.options import config_option, settings_from
 
 
-@click.command()
+@click.command(short_help="Measure a pair on this machine.")
 @click.argument("model", required=False)
 @click.argument("speculator", required=False)
 @click.option(

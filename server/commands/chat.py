@@ -9,7 +9,7 @@ import click
 from server.commands.options import config_option, server_options, settings_from, wanted
 
 
-@click.command()
+@click.command(short_help="Chat with the model that is served.")
 @click.argument("message", required=False)
 @server_options
 @click.option("--system", default="", metavar="TEXT", help="System prompt.")

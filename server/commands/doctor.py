@@ -9,7 +9,7 @@ import click
 from server.commands.options import config_option, settings_from
 
 
-@click.command()
+@click.command(short_help="Check a checkpoint, its speculator and this machine.")
 @click.argument("model", required=False)
 @click.argument("speculator", required=False)
 @click.option("--json", is_flag=True, help="Print one JSON object.")

@@ -11,7 +11,7 @@ from server.commands.options import config_option, server_options, settings_from
 NAMES = ("opencode", "codex", "claude", "qwen", "aider", "pool")
 
 
-@click.command()
+@click.command(short_help="Start a coding agent against the server.")
 @click.argument("agent", type=click.Choice(NAMES))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--print", "only_print", is_flag=True, help="Print what would be set, and start nothing.")

@@ -9,7 +9,7 @@ import click
 from server.commands.options import config_option, settings_from
 
 
-@click.command()
+@click.command(short_help="Fetch a model and its speculator from the hub.")
 @click.argument("model", required=False)
 @click.argument("speculator", required=False)
 @click.option("--revision", help="Branch, tag or commit of the model.")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 dry_run = click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 
 
-@click.group()
+@click.group(short_help="Let macOS keep the server running (launchd).")
 def service() -> None:
     """Let macOS start the server at login and again when it fails (launchd)."""
 
