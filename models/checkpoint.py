@@ -28,13 +28,17 @@ from models.pairing import check_pair, read_speculator
 from models.progress import Report, unreported
 from models.quantising import quantise
 from models.scaled import divisors, wrap
-from models.settling import cast_parameters, evaluate, make_ready
-from models.shards import check_files
+from models.settling import cast_parameters, check_kinds, evaluate, make_ready
+from models.shards import check_files, check_tensors
+from models.template import RESERVED
 
 Network = TypeVar("Network", bound=nn.Module)
 
 EMBEDDED = "laguna-tiny"
 """The name of the pair that comes with the package."""
+
+SHOWN = 4
+"""Names of tensors that an error lists."""
 
 SPECULATOR = "speculator config"
 """What errors call its `config.json`."""
@@ -91,8 +95,13 @@ def _folder(name: str, revision: str | None) -> Path | None:
     Raises:
         CheckpointError: neither, or a revision of a folder.
     """
-    path = embedded_path() if name == EMBEDDED else Path(name).expanduser()
-    if path.exists():
+    try:
+        path = embedded_path() if name == EMBEDDED else Path(name).expanduser()
+        found = path.exists()
+    # A home that nobody has is a RuntimeError.
+    except (OSError, RuntimeError) as error:
+        raise CheckpointError(f"no checkpoint {name!r}: {error}") from error
+    if found:
         if revision is not None:
             raise CheckpointError(f"revision {revision!r}: only a hub id has revisions, and {name!r} is a folder here")
         return path
@@ -228,24 +237,39 @@ def read_generation(folder: Path) -> Generation:
     return Generation(
         temperature=0.0 if greedy else fields.number("temperature", 1.0, least=0.0),
         top_k=fields.positive("top_k", 0, least=0),
-        top_p=fields.number("top_p", 1.0),
-        min_p=fields.number("min_p", 0.0, least=0.0),
+        top_p=fields.number("top_p", 1.0, most=1.0),
+        min_p=fields.number("min_p", 0.0, least=0.0, most=1.0),
         eos_ids=_end_ids(config) | _end_ids(fields),
-        chat_template_kwargs=dict(fields.inside("default_chat_template_kwargs").raw)
-        if fields.get("default_chat_template_kwargs") is not None
-        else {},
+        chat_template_kwargs=_template_kwargs(fields),
     )
+
+
+def _template_kwargs(fields: Fields) -> dict[str, Any]:
+    """What the template is to be told, apart from what the server tells it."""
+    if fields.get("default_chat_template_kwargs") is None:
+        return {}
+    stated = fields.inside("default_chat_template_kwargs")
+    for name in sorted(RESERVED & stated.raw.keys()):
+        stated.refuse(name, "absent: the server sets it")
+    return dict(stated.raw)
 
 
 def _end_ids(fields: Fields) -> frozenset[int]:
     """`eos_token_id`, which is one id or a list."""
     if isinstance(fields.get("eos_token_id"), int):
         return frozenset({fields.positive("eos_token_id", least=0)})
-    return frozenset(fields.integers("eos_token_id", default=()))
+    listed = fields.integers("eos_token_id", default=())
+    if any(id_ < 0 for id_ in listed):
+        fields.refuse("eos_token_id", "ids of tokens, which begin at 0")
+    return frozenset(listed)
 
 
 def _with_config(folder: Path) -> Path:
-    if not (folder / "config.json").is_file():
+    try:
+        found = (folder / "config.json").is_file()
+    except OSError as error:
+        raise CheckpointError(f"{folder} cannot be read: {error.strerror}") from error
+    if not found:
         raise CheckpointError(f"{folder} is not a checkpoint: it has no config.json")
     return folder
 
@@ -261,8 +285,11 @@ def _opened(
             """The configuration as it was checked before; the loader would read it a second time."""
             return checked
 
-    model, _ = load_model(folder, lazy=True, model_config=extra, get_model_classes=lambda config: (network, Read))
-    assert isinstance(model, network)
+    check_tensors(folder)
+    with _refusals(folder):
+        model, _ = load_model(folder, lazy=True, model_config=extra, get_model_classes=lambda config: (network, Read))
+        assert isinstance(model, network)
+        check_kinds(model)
     return model
 
 
@@ -271,8 +298,15 @@ def _refusals(folder: Path) -> Generator[None]:
     """What goes wrong with a checkpoint's weights, said with its folder."""
     try:
         yield
-    except ConfigError:
+    except (ConfigError, CheckpointError):
         raise
     # MLX raises a bare RuntimeError for a file cut short, some of them only when its arrays are evaluated.
-    except (ValueError, OSError, RuntimeError) as error:
-        raise CheckpointError(f"{folder} cannot be loaded: {error}") from error
+    except (ValueError, OSError, RuntimeError, OverflowError) as error:
+        raise CheckpointError(f"{folder} cannot be loaded: {_shortened(str(error))}") from error
+
+
+def _shortened(said: str) -> str:
+    """One line of what may be a list of every tensor."""
+    first, *others = (line.strip() for line in said.splitlines() if line.strip())
+    more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+    return " ".join([first, *others[:SHOWN]]) + more

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 from models.config_fields import ConfigError, Fields, RopeConfig, layer_kinds, layer_ropes, sparse_layers
 
 TARGET_ARCHITECTURE = "LagunaForCausalLM"
+MODEL_TYPE = "laguna"
 SPECULATOR_ARCHITECTURE = "DFlashLagunaForCausalLM"
 
 Gating = Literal["per-head", "per-element", "none"]
@@ -93,7 +94,8 @@ class TargetConfig:
         fields = Fields("target config", raw)
         if "dflash_config" in raw:
             fields.refuse("dflash_config", "absent: this is a speculator, and a target is needed")
-        fields.architecture(TARGET_ARCHITECTURE)
+        fields.architecture(TARGET_ARCHITECTURE, MODEL_TYPE)
+        fields.activation()
         attention = target_attention(fields)
         sparse = sparse_layers(fields, len(attention))
         return cls(
@@ -146,6 +148,7 @@ class SpeculatorConfig:
         """
         fields = Fields("speculator config", raw)
         fields.architecture(SPECULATOR_ARCHITECTURE)
+        fields.activation()
         dflash = fields.inside("dflash_config")
         if not dflash.flag("causal", True):
             dflash.refuse("causal", "true: a block that sees its own later rows is another network")
@@ -179,7 +182,8 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ConfigError(str(path), "missing", "a file of the checkpoint") from error
     except OSError as error:
         raise ConfigError(str(path), f"unreadable ({error.strerror})", "a file of the checkpoint") from error
-    except ValueError as error:
+    # Lists within lists without end are no ValueError.
+    except (ValueError, RecursionError) as error:
         raise ConfigError(str(path), f"not JSON ({error})", "one JSON object") from error
     if not isinstance(raw, dict):
         raise ConfigError(str(path), type(raw).__name__, "one JSON object")

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log
+from math import isfinite, log
 from typing import Any, Literal, Never, TypeVar
 
 Kind = Literal["full_attention", "sliding_attention"]
 Choice = TypeVar("Choice")
+
+LARGEST = 2**31 - 1
+"""The largest integer that an array may have as a dimension; no field of these files means a larger one."""
 
 
 class ConfigError(ValueError):
@@ -77,15 +80,21 @@ class Fields:
         value = self.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             self.refuse(name, f"an integer of at least {least}")
+        if value > LARGEST:
+            self.refuse(name, f"an integer of at most {LARGEST}")
         return value
 
-    def number(self, name: str, default: float | None = None, *, least: float | None = None) -> float:
-        """A number, above 0 unless `least` says where it may start."""
+    def number(
+        self, name: str, default: float | None = None, *, least: float | None = None, most: float = float(LARGEST)
+    ) -> float:
+        """A finite number up to `most`, above 0 unless `least` says where it may start."""
         value = self.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             self.refuse(name, "a number")
         if value < least if least is not None else value <= 0:
             self.refuse(name, f"a number of at least {least}" if least is not None else "a number above 0")
+        if value > most or not isfinite(value):
+            self.refuse(name, f"a finite number of at most {most:g}")
         return float(value)
 
     def flag(self, name: str, default: bool) -> bool:
@@ -112,22 +121,33 @@ class Fields:
             return (default,) * (length or 1) if isinstance(default, int) else default
         if not isinstance(value, Sequence) or any(isinstance(v, bool) or not isinstance(v, int) for v in value):
             self.refuse(name, "a list of integers")
+        if any(abs(v) > LARGEST for v in value):
+            self.refuse(name, f"a list of integers of at most {LARGEST}")
         if length is not None and len(value) != length:
             self.refuse(name, f"a list of {length} integers, one a layer")
         return tuple(value)
 
-    def architecture(self, wanted: str) -> None:
-        """Check `architectures`: the target and the speculator share one model_type, so that says nothing."""
+    def architecture(self, wanted: str, model_type: str | None = None) -> None:
+        """Check `architectures`; where there is none, `model_type` will do for a target.
+
+        A speculator has the model_type of its target, so of that it says nothing.
+        """
         value = self.get("architectures")
-        if not isinstance(value, Sequence) or wanted not in value:
+        if value is None and model_type is not None and self.get("model_type") == model_type:
+            return
+        if isinstance(value, str) or not isinstance(value, Sequence) or wanted not in value:
             self.refuse("architectures", f"a list with {wanted!r}")
+
+    def activation(self) -> None:
+        """Check `hidden_act`: the feed-forwards of these networks have one."""
+        self.one_of("hidden_act", {"silu": True, "swish": True}, default="silu")
 
 
 def layer_kinds(fields: Fields, layers: int, default: Kind = "full_attention") -> tuple[Kind, ...]:
     """Each layer's `layer_types` entry."""
     listed = fields.get("layer_types", [default] * layers)
     kinds: dict[str, Kind] = {"full_attention": "full_attention", "sliding_attention": "sliding_attention"}
-    if not isinstance(listed, Sequence) or any(kind not in kinds for kind in listed):
+    if not isinstance(listed, Sequence) or any(not isinstance(kind, str) or kind not in kinds for kind in listed):
         fields.refuse("layer_types", "a list of 'full_attention' and 'sliding_attention'")
     if len(listed) != layers:
         fields.refuse("layer_types", f"a list of {layers} entries, one a layer")
@@ -140,7 +160,11 @@ def sparse_layers(fields: Fields, layers: int) -> tuple[bool, ...]:
         return (False,) * layers
     listed = fields.get("mlp_layer_types")
     if listed is not None:
-        if not isinstance(listed, Sequence) or len(listed) != layers or set(listed) - {"dense", "sparse"}:
+        if (
+            not isinstance(listed, Sequence)
+            or len(listed) != layers
+            or any(k not in ("dense", "sparse") for k in listed)
+        ):
             fields.refuse("mlp_layer_types", f"a list of {layers} entries, each 'dense' or 'sparse'")
         return tuple(kind == "sparse" for kind in listed)
     dense = set(fields.integers("mlp_only_layers", default=(0,)))

@@ -24,7 +24,8 @@ class Choice:
         given: its name on the hub; empty where it is a folder here.
         why_none: one line for clients, without paths; None where there is a folder.
         guessed: nobody asked for it and it is not part of the checkpoint: where it fails, the target decodes alone.
-        warnings: what is doubtful about the pair.
+        warnings: what is doubtful about the pair, for clients too, so without paths.
+        trouble: why one that nobody asked for cannot be used, for whoever runs the server.
     """
 
     folder: Path | None = None
@@ -32,6 +33,7 @@ class Choice:
     why_none: str | None = None
     guessed: bool = False
     warnings: tuple[str, ...] = ()
+    trouble: str = ""
 
     @property
     def name(self) -> str | None:
@@ -40,15 +42,18 @@ class Choice:
 
     def failed(self, error: Exception) -> "Choice":
         """The target alone, and why, where nobody asked for this one."""
-        why = str(error).replace(str(self.folder), str(self.name)) if self.folder else str(error)
-        told = f"{self.name} goes with this target but cannot be used, so it decodes plainly: {why}"
-        return Choice(why_none=f"its speculator {self.name} cannot be used", warnings=(told,))
+        told = f"{self.name} goes with this target but cannot be used, so it decodes plainly: {error}"
+        return Choice(why_none=f"its speculator {self.name} cannot be used; the server's log says why", trouble=told)
 
 
 def find_speculator(folder: Path) -> Path | None:
     """The speculator that lies beside a target, in its folder `speculator`."""
     beside = folder / "speculator"
-    return beside if (beside / "config.json").is_file() else None
+    try:
+        return beside if (beside / "config.json").is_file() else None
+    # It is there, and whoever reads it says what is wrong with it.
+    except OSError:
+        return beside
 
 
 def hub_name(name: str) -> str:
@@ -114,12 +119,19 @@ def _target(given: str, folder: Path) -> Identity:
 
 def _beside(folder: Path, target: Identity) -> Path | None:
     """A folder next to the target's that is named as its speculator."""
-    others = {path.name for path in folder.parent.iterdir() if (path / "config.json").is_file()}
+    try:
+        others = {path.name for path in folder.parent.iterdir() if (path / "config.json").is_file()}
+    # Nobody asked for what lies around it.
+    except OSError as error:
+        log.info("no speculator is looked for beside %s: %s", folder.name, error)
+        return None
     found = sibling(folder.name, target, others - {folder.name})
     return None if found is None else folder.parent / found
 
 
 def _card(folder: Path) -> str:
-    """The beginning of the model card, where there is one."""
-    card = folder / "README.md"
-    return card.read_bytes()[:4096].decode("utf-8", "replace") if card.is_file() else ""
+    """The beginning of the model card, where there is one that can be read."""
+    try:
+        return (folder / "README.md").read_bytes()[:4096].decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -22,7 +22,7 @@ def fingerprint(folders: Iterable[Path], facts: Iterable[object]) -> str:
     digest = hashlib.blake2b(digest_size=12)
     digest.update(repr([FORM, *map(str, facts)]).encode())
     for folder in folders:
-        for path in sorted(path for path in folder.iterdir() if path.suffix in _KINDS):
+        for path in sorted(path for path in folder.iterdir() if path.suffix in _KINDS and path.is_file()):
             size = path.stat().st_size
             digest.update(repr([path.name, size]).encode())
             with path.open("rb") as file:

@@ -77,7 +77,7 @@ def outline(target: Path, speculator: Path | None, loading: Loading = DEFAULTS) 
         if bits is not None:
             quantise(drafter, bits)
         return Outline(found, packings(drafter), held, _held(drafter), quantising_warnings(drafter, bits))
-    # MLX raises a bare RuntimeError for a damaged header.
+    # MLX raises a bare RuntimeError for what it cannot unpack.
     except RuntimeError as error:
         raise CheckpointError(f"{folder} cannot be opened: {error}") from error
 

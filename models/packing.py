@@ -20,6 +20,8 @@ _FORMATS: dict[Any, Format] = {
     "nvfp4-pack-quantized": "nvfp4-pack-quantized",
     "float-quantized": "float-quantized",
 }
+_MODES = ("affine", "mxfp4", "mxfp8", "nvfp4")
+"""MLX's kinds of packing."""
 _MIXED = "mixed-precision"
 """What the file says at the top where each group names its own format."""
 
@@ -95,6 +97,7 @@ def compressed(raw: Mapping[str, Any], owner: str = "target config") -> Compress
         != "compressed-tensors"
     ):
         fields.refuse("quant_method", "'compressed-tensors'; or use a checkpoint in MLX's own layout, or in bfloat16")
+    _check_dense(fields)
     return Compressed(schemes=_schemes(fields), ignore=_patterns(fields, "ignore"), rotated=_has_baked_rotation(fields))
 
 
@@ -115,12 +118,30 @@ def loader_settings(raw: Mapping[str, Any], owner: str = "target config") -> dic
 
     The loader reads each layer's kind off its shapes; the numbers given here are a default that none uses.
     """
-    stated = raw.get("quantization_config")
-    if raw.get("quantization") is not None or (stated is None and raw.get("compression_config") is None):
+    top, stated = Fields(owner, raw), raw.get("quantization_config")
+    if top.get("quantization") is not None:
+        _check_mlx(top.inside("quantization"))
         return {}
-    if stated is not None and _is_mlx(Fields(f"{owner}: quantization_config", stated)):
+    if stated is None and raw.get("compression_config") is None:
+        return {}
+    if stated is not None and _is_mlx(top.inside("quantization_config")):
+        _check_mlx(top.inside("quantization_config"))
         return {"quantization": dict(stated)}
     return {"quantization": {"group_size": 64, "bits": 4, "mode": "affine"}}
+
+
+def _check_mlx(fields: Fields) -> None:
+    """The settings that the loader takes from MLX's own; each layer's numbers are read off its tensors."""
+    fields.positive("group_size")
+    fields.positive("bits")
+    fields.one_of("mode", {mode: mode for mode in _MODES}, default="affine")
+
+
+def _check_dense(fields: Fields) -> None:
+    """Weights whose zeros are left out are packed in a way of their own."""
+    if fields.get("sparsity_config"):
+        sparsity = fields.inside("sparsity_config")
+        sparsity.one_of("format", {"dense": True}, default="dense")
 
 
 def _is_mlx(fields: Fields) -> bool:

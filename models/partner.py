@@ -22,6 +22,7 @@ _WITHOUT: dict[str, str] = {
 }
 _OWNER = "poolside"
 _SPECULATOR = "-DFlash"
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _CACHED = re.compile(r"models--([^/\\]+?)--([^/\\]+)")
 _BASE_MODEL = re.compile(r"^base_model:\s*(?:-\s*)?[\"']?([\w.-]+/[\w.-]+)", re.MULTILINE)
 _REJECTED = "nearly all drafts may be rejected, which costs time and changes no text"
@@ -106,7 +107,8 @@ def names(given: str, path: PurePath, raw: Mapping[str, Any], readme: str) -> It
             yield f"{found[1]}/{found[2]}"
     yield path.name
     if isinstance(stated := raw.get("_name_or_path"), str) and stated:
-        yield stated.rstrip("/")
+        # A path on the machine of whoever trained it says nothing here but its end.
+        yield stated if _HUB_ID.fullmatch(stated) else PurePath(stated).name
     if found := _BASE_MODEL.search(readme):
         yield found[1]
 

@@ -120,6 +120,8 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
     fits = partial(_fits, _model_id(name, folder), limit, _smaller(folder, loading), target)
     drafter, choice, need = _drafter(choice, target, tokenizer, loading, fits)
     learned = _calibration(loading.calibration, _model_id(name, folder), choice.name)
+    if choice.trouble:
+        log.warning("%s", choice.trouble)
     read_weights(folder, target, loading.report)
     grammars, ungrammatical = _grammars(folder, target.vocab_size, tokenizer)
     return Runtime(
@@ -153,7 +155,10 @@ def _fingerprint(folder: Path, choice: Choice, loading: Loading) -> str:
     """Rows of one pair must never be read by another; MLX's own arithmetic changes with its version."""
     ways = loading.attention_factor, loading.speculator_bits, loading.fp8_bits, loading.kv_bits
     folders = [folder] if choice.folder is None else [folder, choice.folder]
-    return fingerprint(folders, [run_dtype(), version("mlx"), mx.default_device(), *ways])
+    try:
+        return fingerprint(folders, [run_dtype(), version("mlx"), mx.default_device(), *ways])
+    except OSError as error:
+        raise CheckpointError(f"{error.filename} cannot be read: {error.strerror}") from error
 
 
 def _target_folder(model: str | None, loading: Loading) -> tuple[str, Path]:

@@ -3,6 +3,7 @@
 import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_map_with_path
+from mlx_lm.models.switch_layers import QuantizedSwitchLinear
 
 from models.attention import Attention
 from models.dflash_laguna import DFlashLaguna
@@ -10,6 +11,9 @@ from models.laguna import Laguna
 from models.memory import Footprint, footprint
 from models.progress import Progress, Report, unreported
 from models.scaled import DIVISOR
+
+_PACKED = (nn.QuantizedLinear, nn.QuantizedEmbedding, QuantizedSwitchLinear)
+"""Layers whose weights are integers."""
 
 _EXACT = ("e_score_correction_bias", DIVISOR)
 """Tensors with these endings are float32 at any run dtype: a choice between experts, a scale of a whole tensor."""
@@ -26,6 +30,28 @@ def make_ready(model: nn.Module, dtype: mx.Dtype) -> None:
     cast_parameters(model, dtype)
     if isinstance(model, DFlashLaguna):
         model.join()
+
+
+def check_kinds(model: nn.Module) -> None:
+    """Packed weights are words, their scales floats or bytes, all else is floats; by shape one could pass for another.
+
+    Raises:
+        ValueError: the first tensor of another kind, by its name.
+    """
+    for path, module in model.named_modules():
+        for name, value in module.items():
+            wanted = _kind(module, name)
+            if isinstance(value, mx.array) and not mx.issubdtype(value.dtype, wanted):
+                found = str(value.dtype).removeprefix("mlx.core.")
+                meant = "floats" if wanted == mx.floating else str(wanted).removeprefix("mlx.core.")
+                raise ValueError(f"{path}.{name} is of {found}, and this network reads {meant} there")
+
+
+def _kind(module: nn.Module, name: str) -> mx.Dtype | mx.DtypeCategory:
+    """What one of a module's arrays is made of."""
+    if isinstance(module, _PACKED) and name == "weight":
+        return mx.uint32
+    return mx.uint8 if isinstance(module, _PACKED) and name == "scales" and module.mode != "affine" else mx.floating
 
 
 def cast_parameters(model: nn.Module, dtype: mx.Dtype) -> None:

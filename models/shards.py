@@ -40,6 +40,10 @@ _BITS = {
 }
 
 
+_READABLE = frozenset(_BITS) - {"F64", "F8_E5M2"}
+"""Dtypes that MLX reads; floats of 8 bits as bytes."""
+
+
 class DamagedFile(CheckpointError):
     """A file that is cut short, missing, or holds something else than its name says.
 
@@ -102,6 +106,27 @@ def read_header(path: Path) -> dict[str, Tensor]:
     if length != 8 + start + end:
         raise DamagedFile(path, f"{length} bytes, where its header says {8 + start + end}")
     return tensors
+
+
+def check_tensors(folder: Path) -> None:
+    """Judge the names and dtypes of all tensors together.
+
+    Raises:
+        CheckpointError: one that two files hold, so that chance would choose, or one in a dtype that is not read.
+        DamagedFile: the first file that is not whole.
+    """
+    places: dict[str, Path] = {}
+    for path in sorted(folder.glob(WEIGHTS)):
+        for name, tensor in read_header(path).items():
+            if name in places:
+                raise CheckpointError(
+                    f"{places[name]} and {path.name} both hold {name}: remove the one that is not meant"
+                )
+            if tensor.dtype not in _READABLE:
+                raise CheckpointError(f"{path}: {name} is {tensor.dtype}, which MLX does not read")
+            places[name] = path
+    if not places:
+        raise CheckpointError(f"{folder} has no weights: no file {WEIGHTS} with a tensor in it")
 
 
 def check_files(folder: Path) -> None:

@@ -195,7 +195,7 @@ def _is_byte_level(decoder: object) -> bool:
             return True
         case {"type": "Sequence", "decoders": list(steps)}:
             return any(_is_byte_level(step) for step in steps) and all(
-                step["type"] in ("ByteLevel", "Fuse") for step in steps
+                step == {"type": "Fuse"} or _is_byte_level(step) for step in steps
             )
     return False
 

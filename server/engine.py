@@ -194,8 +194,9 @@ class Engine:
         except TurnedBack:
             log.info("the model is not wanted any more: loading stopped")
         except Exception as error:
-            # A checkpoint that cannot be used is refused by a named ValueError that says it all; the rest are faults.
-            named = self._state == "loading" and isinstance(error, ValueError)
+            # A checkpoint that cannot be used is refused by a named ValueError that says it all, and what the system
+            # refuses names its file; the rest are faults.
+            named = self._state == "loading" and isinstance(error, ValueError | OSError)
             what = "the model cannot be loaded" if named else "the engine thread died"
             log.error("%s: %s", what, error, exc_info=not named)
             self._call(self._die, type(error).__name__)

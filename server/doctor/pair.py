@@ -83,7 +83,7 @@ def speculator_findings(facts: SpeculatorFacts, target: TargetFacts) -> list[Fin
         case Choice(folder=None) if facts.asked == "none":
             return [Finding("speculator", "ok", "turned off: every request is decoded plainly")]
         case Choice(folder=None):
-            said = " ".join(facts.choice.warnings) or f"every request is decoded plainly: {facts.choice.why_none}"
+            said = facts.choice.trouble or f"every request is decoded plainly: {facts.choice.why_none}"
             return [Finding("speculator", "warn", said, "name a speculator of this target as the second argument")]
     assert facts.choice.folder is not None
     found = Finding("speculator", "ok", _found(facts.choice.given, facts.choice.folder))

@@ -82,16 +82,41 @@ def test_what_the_hub_calls_its_snapshot_is_not_taken_for_a_neighbour(tmp_path: 
 def test_one_that_cannot_be_had_is_done_without_and_the_reason_is_told(target: Path) -> None:
     found = choose("auto", "", target, only("another/one", target))
     assert found.folder is None
-    assert found.why_none == f"its speculator {PUBLISHED} cannot be used"
-    (warning,) = found.warnings
-    assert f"the hub has no checkpoint '{PUBLISHED}'" in warning
+    assert found.why_none == f"its speculator {PUBLISHED} cannot be used; the server's log says why"
+    assert found.warnings == ()
+    assert f"the hub has no checkpoint '{PUBLISHED}'" in found.trouble
 
 
 def test_a_published_one_that_does_not_fit_is_done_without_too(target: Path, tmp_path: Path) -> None:
     other = config(tmp_path / "cache" / "other", SPECULATOR | {"hidden_size": 64})
     found = choose("auto", "", target, only(PUBLISHED, other))
-    assert (found.folder, found.why_none) == (None, f"its speculator {PUBLISHED} cannot be used")
-    assert "its hidden_size is 64, the target has 32" in found.warnings[0]
+    assert found.folder is None
+    assert "its hidden_size is 64, the target has 32" in found.trouble
+
+
+def test_what_clients_are_told_of_a_damaged_one_holds_no_path(target: Path, tmp_path: Path) -> None:
+    other = config(tmp_path / "cache" / "other", SPECULATOR)
+    (other / "config.json").write_text("{")
+    found = choose("auto", "", target, only(PUBLISHED, other))
+    assert (found.folder, str(other) in found.trouble) == (None, True)
+    assert not [said for said in (found.why_none or "", *found.warnings) if str(tmp_path) in said]
+
+
+def test_a_path_on_another_machine_is_no_name_of_a_speculator(target: Path, tmp_path: Path) -> None:
+    drafts = config(tmp_path / "drafts", SPECULATOR | {"_name_or_path": "/home/someone/Laguna-S-2.1-DFlash-FP8/"})
+    (first, *_) = choose(str(drafts), "", target, Path).warnings
+    assert first.startswith("The speculator Laguna-S-2.1-DFlash-FP8 was trained for Laguna-S-2.1")
+
+
+def test_surroundings_that_may_not_be_listed_hold_no_speculator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: Path
+) -> None:
+    def forbidden(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    folder = config(tmp_path / "mine", TARGET)
+    monkeypatch.setattr(Path, "iterdir", forbidden)
+    assert "no speculator beside it" in (choose("auto", "", folder, never).why_none or "")
 
 
 def test_one_that_was_asked_for_is_refused_instead(target: Path, tmp_path: Path) -> None:

@@ -36,3 +36,11 @@ def test_every_small_file_counts_whole(tmp_path: Path, name: str) -> None:
     one = folder(tmp_path / "a", **{name: b"x" * 5000 + b"1"})
     other = folder(tmp_path / "b", **{name: b"x" * 5000 + b"2"})
     assert fingerprint([one], []) != fingerprint([other], [])
+
+
+def test_what_cannot_be_opened_as_a_file_counts_nothing(tmp_path: Path) -> None:
+    one = folder(tmp_path / "a", config_json=b"{}")
+    before = fingerprint([one], [])
+    (one / "lost.json").symlink_to(tmp_path / "nowhere")
+    (one / "folder.json").mkdir()
+    assert fingerprint([one], []) == before

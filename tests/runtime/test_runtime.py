@@ -119,8 +119,9 @@ def test_the_published_partner_is_taken_by_itself_and_an_unusable_one_is_done_wi
     (tmp_path / "drafts" / "model.safetensors").write_bytes(b"")
     runtime = load_runtime("poolside/Laguna-S-2.1-INT4")
     assert runtime.speculator is None
-    assert runtime.speculation_off == "its speculator poolside/Laguna-S-2.1-DFlash-INT4 cannot be used"
-    assert [warning in caplog.text for warning in runtime.warnings] == [True]
+    why = "its speculator poolside/Laguna-S-2.1-DFlash-INT4 cannot be used; the server's log says why"
+    assert (runtime.speculation_off, runtime.warnings) == (why, ())
+    assert "drafts/model.safetensors: 0 bytes" in caplog.text
 
 
 def test_a_mask_that_is_another_token_of_the_vocabulary_is_told(runtime: Runtime) -> None:

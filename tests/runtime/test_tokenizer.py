@@ -78,6 +78,15 @@ def test_an_added_token_in_byte_alphabet_letters_is_still_its_own_text(tmp_path:
     assert tokenizer.decoder().push([len(VOCABULARY)]) == "<é>"
 
 
+@pytest.mark.parametrize("step", [{"x": 1}, 3, None, {"type": "Metaspace"}])
+def test_a_decoder_with_a_step_of_another_form_is_refused(tmp_path: Path, step: object) -> None:
+    path = write_tokenizer(tmp_path) / "tokenizer.json"
+    steps = {"type": "Sequence", "decoders": [{"type": "ByteLevel"}, step]}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"decoder": steps}))
+    with pytest.raises(TokenizerError, match="the decoder must be ByteLevel"):
+        Tokenizer.load(tmp_path)
+
+
 def test_an_id_without_a_token_says_nothing(one_line: Tokenizer) -> None:
     decoder = one_line.decoder()
     assert one_line.vocab_size == len(VOCABULARY)

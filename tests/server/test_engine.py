@@ -217,6 +217,20 @@ def test_while_the_model_loads_the_server_is_alive_but_not_ready() -> None:
         assert engine.health.state == "ready"
 
 
+@pytest.mark.parametrize("error", [ValueError("no weights"), PermissionError(13, "Permission denied", "/a/file")])
+def test_why_a_model_cannot_be_loaded_is_one_line_of_the_log(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    def load() -> Pair:
+        raise error
+
+    given_up = threading.Event()
+    with running(load, Settings(), given_up.set):
+        assert given_up.wait(5)
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert (record.getMessage(), record.exc_info) == (f"the model cannot be loaded: {error}", False)
+
+
 def test_a_model_that_cannot_be_loaded_is_a_dead_engine() -> None:
     def load() -> Pair:
         raise FileNotFoundError("/secret/path")
