@@ -120,8 +120,6 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
     fits = partial(_fits, _model_id(name, folder), limit, _smaller(folder, loading), target)
     drafter, choice, need = _drafter(choice, target, tokenizer, loading, fits)
     learned = _calibration(loading.calibration, _model_id(name, folder), choice.name)
-    if choice.trouble:
-        log.warning("%s", choice.trouble)
     read_weights(folder, target, loading.report)
     grammars, ungrammatical = _grammars(folder, target.vocab_size, tokenizer)
     return Runtime(
@@ -209,7 +207,7 @@ def _drafter(
     Where nobody asked for it and it will not do, or does not fit, there is none, and the choice says why.
     """
     if choice.folder is None:
-        return None, choice, fits(None)
+        return _alone(choice, fits)
     try:
         drafter = prepare_speculator(choice.folder, target, loading=loading)
         need = fits(drafter)
@@ -217,10 +215,17 @@ def _drafter(
     except CheckpointError as error:
         if not choice.guessed:
             raise
-        return None, choice.failed(error), fits(None)
+        return _alone(choice.failed(error), fits)
     mask = mask_warnings(drafter.config, tokenizer.token_id(MASK))
     packing = quantising_warnings(drafter, loading.speculator_bits)
     return drafter, replace(choice, warnings=choice.warnings + mask + packing), need
+
+
+def _alone(choice: Choice, fits: Callable[[None], Footprint]) -> tuple[None, Choice, Footprint]:
+    """The target without a speculator; the log says what is wrong with one that was to be had."""
+    if choice.trouble:
+        log.warning("%s", choice.trouble)
+    return None, choice, fits(None)
 
 
 def _calibration(path: Path | None, target: str, speculator: str | None) -> Table | None:
