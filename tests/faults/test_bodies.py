@@ -3,7 +3,9 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from urllib.parse import quote
 
+import httpx2
 import pytest
 
 from tests.faults.outcome import Outcome, ask, request_bytes
@@ -123,3 +125,17 @@ def test_any_text_is_answered_or_refused(served: Scene, path: str, tally: Tally)
     tally.outcomes("texts of every kind", outcomes)
     for name, outcome in zip(TEXTS, outcomes, strict=True):
         assert outcome.status in (200, 400, 413), name
+
+
+@pytest.mark.parametrize(
+    "value", ["9" * 5000, "٣٣٣٣", "²", "-1", "1e3", "", "\ud800", "a\x00b", "%", "../../etc/passwd"]
+)
+def test_any_query_and_any_name_in_a_path_is_answered_or_refused(served: Scene, value: str, tally: Tally) -> None:
+    with httpx2.Client(base_url=f"http://127.0.0.1:{served.port}/v1", timeout=30) as http:
+        made = http.post("/responses", json={"input": "x"}).json()["id"]
+        spelt = quote(value, safe="", errors="surrogatepass")
+        places = [f"/responses/{made}/input_items?{name}={spelt}" for name in ("limit", "order", "after", "include[]")]
+        places += [f"/responses/{made}?stream={spelt}", f"/responses/{spelt}", f"/models/{spelt}", f"/{spelt}"]
+        heard = {place: http.get(place).status_code for place in places}
+    assert {place[:80]: status for place, status in heard.items() if status >= 500} == {}
+    tally.case("queries and paths", tried=len(places))

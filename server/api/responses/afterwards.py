@@ -55,7 +55,8 @@ def page(items: Sequence[dict[str, Any]], query: dict[str, str]) -> dict[str, An
         Refusal: `limit`, `order` or `after` mean nothing here.
     """
     limit, order = query.get("limit", str(LISTED)), query.get("order", "desc")
-    if not limit.isdecimal() or not 1 <= int(limit) <= MOST_LISTED:
+    # Python reads no number of thousands of digits.
+    if not limit.isdecimal() or len(limit) > len(str(MOST_LISTED)) or not 1 <= int(limit) <= MOST_LISTED:
         raise _wrong("limit", f"expected a number from 1 to {MOST_LISTED}")
     if order not in ("asc", "desc"):
         raise _wrong("order", "expected 'asc' or 'desc'")

@@ -1,0 +1,87 @@
+"""What fuzzers throw bytes at: each target takes any bytes, and raises nothing but a refusal by name."""
+
+import json
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from models.messages import TemplateError
+from models.tokenizer import Tokenizer
+from server.api.chat import schema as chat
+from server.api.completions import schema as completions
+from server.api.messages import schema as messages
+from server.api.responses import schema as responses
+from server.api.responses.store import Store
+from server.errors import Refusal, envelope
+from tools.laguna import Reader, fold
+
+TOOLS: list[dict[str, Any]] = [
+    {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"k": {}}}}}
+]
+MARKERS = (
+    b"<think>", b"</think>", b"<tool_call>", b"</tool_call>", b"<arg_key>", b"</arg_key>", b"<arg_value>",
+    b"</arg_value>", b"f", b"k", b"\n", b"{", b"}", b'"', "ä🦎".encode(),
+)  # fmt: skip
+"""What a byte below their number stands for, so that plain bytes reach deep into the dialect."""
+
+Target = Callable[[bytes], None]
+
+
+def spelt(data: bytes) -> str:
+    """Text in which the dialect's markers are as frequent as letters."""
+    return b"".join(MARKERS[byte] if byte < len(MARKERS) else bytes([byte]) for byte in data).decode(errors="replace")
+
+
+def reader(data: bytes) -> None:
+    """What the model writes, cut in two: the pieces are those of the whole, and every call is a JSON object."""
+    text, cut = spelt(data), (data[0] if data else 0)
+    whole, parted = Reader(TOOLS, thinking=True), Reader(TOOLS, thinking=True)
+    one = fold([*whole.push(text), *whole.finish("stop")])
+    two = fold([*parted.push(text[:cut]), *parted.push(text[cut:]), *parted.finish("stop")])
+    assert one == two
+    assert all(isinstance(json.loads(call.arguments), dict) for call in one.calls)
+
+
+def refusing(understood: Callable[[bytes], object]) -> Target:
+    """A dialect's reader of bodies."""
+
+    def target(data: bytes) -> None:
+        try:
+            understood(data)
+        except Refusal as refusal:
+            envelope(refusal)
+
+    return target
+
+
+def rendering(tokenizer: Tokenizer) -> Target:
+    """A message of any text through the chat template: none of it becomes a marker of the template's own."""
+
+    def target(data: bytes) -> None:
+        said = [{"role": "user", "content": spelt(data)}]
+        plain = tokenizer.render_marked([{"role": "user", "content": ""}])
+        try:
+            rendered = tokenizer.render_marked(said)
+        except TemplateError:
+            return
+        specials = {
+            tokenizer.token_id("<tool_call>"),
+            tokenizer.token_id("<assistant>"),
+            tokenizer.token_id("</think>"),
+        }
+        ids, empty = (tokenizer.encode_at(each, [])[0] for each in (rendered, plain))
+        assert sum(id_ in specials for id_ in ids) == sum(id_ in specials for id_ in empty)
+
+    return target
+
+
+SCHEMAS: Mapping[str, Target] = MappingProxyType(
+    {
+        "chat": refusing(chat.understood),
+        "completions": refusing(completions.understood),
+        "messages": refusing(messages.understood),
+        "count_tokens": refusing(messages.countable),
+        "responses": refusing(lambda body: responses.understood(body, Store(4, 1 << 20))),
+    }
+)
+"""Bodies, by dialect."""
