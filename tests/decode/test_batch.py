@@ -210,6 +210,24 @@ def test_plain_rounds_run_ahead_of_the_host() -> None:
     assert passes_at_read == [2, 3, 4, 5, 6, 7, 8, 9, 10, 10]
 
 
+def test_the_next_block_is_under_way_when_a_step_hands_out_what_the_last_one_wrote() -> None:
+    """A block waits for the ids before it, and for nothing that is done with them."""
+    target, speculator = pair(right_to(3))
+    passes_at_read: list[int] = []
+
+    def read(packed: mx.array) -> list[int]:
+        passes_at_read.append(len(target.passes))
+        return ids_of(packed)
+
+    batch = Batch(target, speculator, read=read)
+    session = batch.add(asked(max_tokens=20, speculation="always"))
+    while session.finish is None:
+        batch.step()
+        assert len(target.passes) == len(passes_at_read) + (session.finish is None)
+    assert passes_at_read == list(range(1, len(passes_at_read) + 1))
+    assert len(speculator.blocks) > 3
+
+
 def test_an_unknown_prompt_id_and_an_empty_chunk_are_refused_by_name() -> None:
     batch = Batch(ScriptedTarget(), None)
     with pytest.raises(InvalidRequest, match=f"prompt is {VOCAB}"):
