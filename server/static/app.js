@@ -22,6 +22,8 @@ let messages = [];
 let running = null;
 
 async function answer() {
+  // A new chat begins with an array of its own, and what still comes for this one stays with it.
+  const own = messages;
   const fields = settings.fields();
   if (fields === null) return false;
   const view = new Answer();
@@ -33,7 +35,7 @@ async function answer() {
   let figures = null;
   try {
     const system = settings.system ? [{ role: "system", content: settings.system }] : [];
-    const body = { ...fields, messages: [...system, ...messages], stream: true, stream_options: { include_usage: true }, laguna: { tokens: true } };
+    const body = { ...fields, messages: [...system, ...own], stream: true, stream_options: { include_usage: true }, laguna: { tokens: true } };
     for await (const chunk of chunks(body, running.signal)) {
       if (chunk.usage) figures = { usage: chunk.usage, laguna: chunk.laguna };
       for (const choice of chunk.choices) {
@@ -47,15 +49,15 @@ async function answer() {
     else failed(view, error);
   }
   meters.end(figures);
-  if (reason !== null) over(view, reason, figures);
+  if (reason !== null) over(view, reason, figures, own);
   running = null;
   busy(false);
   return reason !== null;
 }
 
-function over(view, reason, figures) {
+function over(view, reason, figures, own) {
   follow(() => view.finish(reason, figures));
-  messages.push(view.message);
+  own.push(view.message);
   const copy = el("button", { type: "button", class: "quiet", click: () => navigator.clipboard?.writeText(view.said.content) }, "Copy");
   const again = el("button", { type: "button", class: "quiet again", click: () => retry(view) }, "Again");
   log.querySelectorAll(".again").forEach((old) => old.remove());
@@ -95,15 +97,17 @@ function retry(view) {
 
 async function send(text) {
   if (running || !text.trim()) return;
-  const before = messages.length;
+  const own = messages;
+  const before = own.length;
   const asked = question(text);
   append(asked);
-  messages.push({ role: "user", content: text });
+  own.push({ role: "user", content: text });
   ask.value = "";
   grow();
   if (await answer()) return;
   // A question without an answer is no part of the conversation; it goes back to where it can be mended.
-  messages.length = before;
+  own.length = before;
+  if (own !== messages) return;
   if (!ask.value) ask.value = text;
   grow();
 }

@@ -21,7 +21,7 @@ const TOOLS = [
 
 const SCHEMA = {
   type: "object",
-  properties: { city: { type: "string" }, degrees: { type: "integer" }, sky: { enum: ["clear", "cloudy", "rain"] } },
+  properties: { city: { type: "string", maxLength: 40 }, degrees: { type: "integer", minimum: -90, maximum: 60 }, sky: { enum: ["clear", "cloudy", "rain"] } },
   required: ["city", "degrees", "sky"],
 };
 

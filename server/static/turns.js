@@ -6,6 +6,16 @@ const WRITERS = { speculator: "the speculator", prediction: "your prediction", c
 
 const spans = (tokens) => tokens.map(([text, writer]) => el("span", { class: `t ${writer}`, title: WRITERS[writer] ?? writer }, text));
 
+// The same tokens without the blanks that they begin with.
+function withoutLeadingBlanks(tokens) {
+  let blank = true;
+  return tokens.map(([text, writer]) => {
+    const shown = blank ? text.trimStart() : text;
+    blank = blank && !shown;
+    return [shown, writer];
+  });
+}
+
 export const question = (text) => el("article", { class: "turn user", "aria-label": "You" }, el("p", {}, text));
 
 export class Answer {
@@ -39,12 +49,20 @@ export class Answer {
   }
 
   say(text, tokens) {
+    // Line breaks between thoughts and answer are part of it, and not shown.
+    const begun = this.said.content.trim() !== "";
     this.said.content += text;
-    this.text.append(...(tokens.length ? spans(tokens) : [text]));
+    this.thought();
+    this.text.append(...(tokens.length ? spans(begun ? tokens : withoutLeadingBlanks(tokens)) : [text]));
+  }
+
+  thought() {
+    if (this.summary) this.summary.textContent = `Thought, ${this.said.reasoning.trim().split(/\s+/).length} words`;
   }
 
   called({ index, id, function: { name, arguments: fragment } }) {
     if (name) {
+      this.thought();
       this.calls[index] = new Call(id, name);
       this.node.append(this.calls[index].node);
     }
@@ -54,7 +72,7 @@ export class Answer {
   // The answer is over; calls that were cut are none, and their raw text was shown as content.
   finish(reason, figures) {
     this.node.classList.remove("waiting");
-    if (this.summary) this.summary.textContent = `Thought, ${this.said.reasoning.trim().split(/\s+/).length} words`;
+    this.thought();
     for (const call of this.calls) if (!call.whole) call.node.remove();
     this.calls = reason === "tool_calls" ? this.calls.filter((call) => call.whole) : [];
     this.foot = el("footer", { class: "foot" }, ...[...told(reason, figures)].map((text) => el("span", {}, text)));
@@ -94,7 +112,7 @@ class Call {
     this.state.textContent = "waits for its result";
     this.shown.textContent = pretty(this.json);
     this.node.append(el("details", {}, el("summary", {}, "As it was written"), el("pre", {}, ...spans(tokens))));
-    this.result = el("textarea", { rows: 3, spellcheck: "false", placeholder: '{"temperature": 7, "sky": "cloudy"}' });
+    this.result = el("textarea", { rows: 3, spellcheck: "false", placeholder: 'JSON or text, such as {"temperature": 7}' });
     this.node.append(el("label", { class: "answer" }, `What ${this.name} gives back`, this.result));
   }
 

@@ -13,6 +13,7 @@ ANSWERS = {
     "two": CALL + CALL,
     "broken": "<tool_call>get_weather broken",
     "markup": MARKUP,
+    "blanks": "\n\n So.\n\nIt is.",
     "hello": "Hello! How are you?",
 }
 

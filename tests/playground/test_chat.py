@@ -4,7 +4,7 @@ import pytest
 
 from tests.playground.conftest import Look
 from tests.playground.script import CALL, CLOUDY, MARKUP, answer
-from tests.server.script import ScriptPair
+from tests.server.script import ScriptPair, ids_of
 from tests.server.stand import Stand, stand
 
 pytestmark = pytest.mark.browser
@@ -43,6 +43,16 @@ def test_a_call_waits_for_its_result_and_the_answer_goes_on_from_it(served: Stan
     prompt = served.pair.prompts[-1]
     assert "I look it up." in prompt
     assert '<tool>{"temperature": 7, "sky": "cloudy"}' in prompt
+
+
+def test_blanks_before_an_answer_are_not_shown_and_are_still_part_of_it(served: Stand, look: Look) -> None:
+    sight = look(served)
+    sight.ask("blanks")
+    sight.over()
+    assert sight.page.locator(".turn .text").last.text_content() == "So.\n\nIt is."
+    sight.ask("hello")
+    sight.over(2)
+    assert "\n\n So.\n\nIt is.\n" in served.pair.prompts[-1]
 
 
 def test_several_calls_are_answered_together(served: Stand, look: Look) -> None:
@@ -173,3 +183,25 @@ def test_the_figures_follow_the_answer(served: Stand, look: Look) -> None:
     assert page.locator("#writer").text_content() == "74 % drafted"
     assert page.get_by_role("img", name="speculator 14, prediction 0, copy 0, grammar 0, target 5").count() == 1
     assert page.locator("#depth-plot .done").count() == 4
+
+
+def test_a_new_chat_stops_the_answer_and_knows_nothing_of_the_old_one(served: Stand, look: Look) -> None:
+    sight = look(served)
+    sight.ask("for ever")
+    sight.page.locator(".turn .t").nth(5).wait_for()
+    sight.page.get_by_role("button", name="New chat").click()
+    sight.page.get_by_role("heading", name="See who writes.").wait_for()
+    sight.page.get_by_role("button", name="Send").wait_for()
+    sight.ask("hello")
+    sight.over()
+    assert served.pair.prompts[-1] == "<user>hello\n<assistant>"
+    assert sight.page.locator(".turn").count() == 2
+
+
+def test_a_stream_that_the_server_breaks_off_is_told_and_not_taken_for_an_answer(look: Look) -> None:
+    with stand(ScriptPair(lambda _: [ids_of("Well"), RuntimeError("no")])) as broken:
+        sight = look(broken)
+        sight.ask("hello")
+        sight.page.get_by_role("alert").filter(has_text="Not answered").wait_for()
+        assert sight.page.locator(".foot").count() == 0
+        assert sight.page.get_by_label("Your message").input_value() == "hello"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from models.decode.logprobs import Scored
 from server.attribution import Attribution
-from server.events import Content, Piece, Token
+from server.events import Content, Piece, Reasoning, Token
 from server.transcript import Transcript
 from tests.server.script import ScriptTokenizer, ids_of
 from tools.laguna import Reader, fold
@@ -65,7 +65,7 @@ def test_the_tokens_of_every_content_join_to_it(
     ids = ids[: max(0, len(ids) - cut)]
     pieces = Numbered(thinking=thinking, stops=("END",), one_call=one_call).read(ids, size, end)
     for piece in pieces:
-        if isinstance(piece, Content):
+        if isinstance(piece, Content | Reasoning):
             assert "".join(token.text for token in piece.tokens) == piece.text
     told = numbers(pieces)
     assert told == sorted(told)
