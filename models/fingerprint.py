@@ -11,6 +11,7 @@ _SAMPLE = 1 << 20
 """Bytes that are read at a time; of a larger file its two ends and its middle count, and its size."""
 
 _KINDS = (".json", ".jinja", ".safetensors")
+_TEMPLATES = "additional_chat_templates/*.jinja"
 
 
 def fingerprint(folders: Iterable[Path], facts: Iterable[object]) -> str:
@@ -22,11 +23,17 @@ def fingerprint(folders: Iterable[Path], facts: Iterable[object]) -> str:
     digest = hashlib.blake2b(digest_size=12)
     digest.update(repr([FORM, *map(str, facts)]).encode())
     for folder in folders:
-        for path in sorted(path for path in folder.iterdir() if path.suffix in _KINDS and path.is_file()):
+        for path in _files(folder):
             size = path.stat().st_size
-            digest.update(repr([path.name, size]).encode())
+            digest.update(repr([path.relative_to(folder).as_posix(), size]).encode())
             with path.open("rb") as file:
                 for place in (0,) if size <= 3 * _SAMPLE else (0, size // 2, size - _SAMPLE):
                     file.seek(place)
                     digest.update(file.read(3 * _SAMPLE if size <= 3 * _SAMPLE else _SAMPLE))
     return digest.hexdigest()
+
+
+def _files(folder: Path) -> list[Path]:
+    """Those that a pair may depend on, in an order of their own."""
+    found = [path for path in folder.iterdir() if path.suffix in _KINDS]
+    return sorted(path for path in (*found, *folder.glob(_TEMPLATES)) if path.is_file())

@@ -46,6 +46,9 @@ CARD = "README.md"
 WORKERS = 4
 """Files fetched side by side; each one that is cut off for good begins again, so not more than keep a line busy."""
 
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT)
+"""What the system says of a place where nothing can be written."""
+
 _ID = re.compile(r"[\w.-]+/[\w.-]+")
 _LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
 
@@ -244,9 +247,9 @@ def _named(repo: str, revision: str | None) -> Generator[None]:
                 f"{at}: the disk of {constants.HF_HUB_CACHE} is full; make room, or set HF_HOME to a folder on a "
                 "larger disk, and start again: files that are whole are kept"
             ) from error
-        raise DownloadFailed(
-            f"{at} could not be fetched ({error}); start again: files that are whole are kept"
-        ) from error
+        closed = isinstance(error, OSError) and error.errno in _CLOSED
+        advice = "set HF_HOME to a folder of yours" if closed else "start again: files that are whole are kept"
+        raise DownloadFailed(f"{at} could not be fetched ({error}); {advice}") from error
 
 
 def _spelled(repo: str, revision: str | None) -> str:

@@ -164,12 +164,6 @@ def check_memory(name: str, need: Footprint, limit: Limit, context_length: int, 
     )
 
 
-def room(need: Footprint, limit: Limit) -> int:
-    """Tokens of one conversation that fit beside the weights; 0 where there is no room for any."""
-    left = limit.size - need.least(0)
-    return max(0, left * 4 // (5 * need.per_token)) if need.per_token else 0
-
-
 def gib(size: int) -> str:
     """Bytes for people."""
     return f"{size / GIB:.1f} GiB" if size >= GIB // 10 else f"{size / 2**20:.1f} MiB"

@@ -130,6 +130,12 @@ def loader_settings(raw: Mapping[str, Any], owner: str = "target config") -> dic
     return {"quantization": {"group_size": 64, "bits": 4, "mode": "affine"}}
 
 
+def saving(raw: Mapping[str, Any], fp8_bits: int | None) -> str:
+    """The flag with which these weights would take less memory, or nothing; `fp8_bits` as of `Loading`."""
+    container = compressed(raw)
+    return "--quantize-fp8 8" if container is not None and container.has_fp8 and fp8_bits is None else ""
+
+
 def _check_mlx(fields: Fields) -> None:
     """The settings that the loader takes from MLX's own; each layer's numbers are read off its tensors."""
     fields.positive("group_size")

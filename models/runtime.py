@@ -34,7 +34,7 @@ from models.laguna import Laguna
 from models.loading import DEFAULTS, Loading, attention_factor_warnings
 from models.machine import memory_limit
 from models.memory import Footprint, Limit, check_memory, gib
-from models.packing import compressed, read_packing
+from models.packing import read_packing, saving
 from models.pairing import MASK, is_speculator, mask_warnings
 from models.quantising import quantising_warnings
 from models.settling import weigh
@@ -117,7 +117,7 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
     tokenizer = Tokenizer.load(folder, eos_ids=generation.eos_ids)
     choice = choose(speculator, hub_name(name), folder, partial(find_checkpoint, report=loading.report))
     target, limit = _prepared(name, folder, tokenizer, loading), memory_limit(loading.memory_limit)
-    fits = partial(_fits, _model_id(name, folder), limit, _smaller(folder, loading), target)
+    fits = partial(_fits, _model_id(name, folder), limit, saving(read_packing(folder), loading.fp8_bits), target)
     drafter, choice, need = _drafter(choice, target, tokenizer, loading, fits)
     learned = _calibration(loading.calibration, _model_id(name, folder), choice.name)
     read_weights(folder, target, loading.report)
@@ -179,12 +179,6 @@ def _said(*warnings: str) -> tuple[str, ...]:
     for warning in warnings:
         log.warning("%s", warning)
     return warnings
-
-
-def _smaller(folder: Path, loading: Loading) -> str:
-    """The flag with which the target's weights would take less, or nothing."""
-    container = compressed(read_packing(folder))
-    return "--quantize-fp8 8" if container is not None and container.has_fp8 and loading.fp8_bits is None else ""
 
 
 def _fits(name: str, limit: Limit, smaller: str, target: Laguna, drafter: DFlashLaguna | None) -> Footprint:

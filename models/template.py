@@ -20,6 +20,9 @@ from models.messages import TemplateError
 SIDECAR = "chat_template.jinja"
 """The file beside the weights that wins over the template inside tokenizer_config.json."""
 
+WITH_TOOLS = "additional_chat_templates/tool_use.jinja"
+"""Beside the first, the one for requests with tools, where they have one of their own."""
+
 RESERVED = frozenset({"messages", "tools", "add_generation_prompt"})
 """Names the caller of a template cannot set through its keyword arguments."""
 
@@ -71,13 +74,9 @@ class ChatTemplate:
         Raises:
             TemplateError: neither is there, or it cannot be read, or it does not compile.
         """
-        sidecar = folder / SIDECAR
-        if sidecar.is_file():
-            try:
-                source = sidecar.read_text("utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise TemplateError(f"{sidecar} cannot be read: {error}") from error
-            return cls(source, special_tokens)
+        sidecar = _source(folder / SIDECAR)
+        if sidecar is not None:
+            return cls(sidecar, special_tokens, with_tools=_source(folder / WITH_TOOLS))
         match tokenizer_config.get("chat_template"):
             case str(source):
                 return cls(source, special_tokens)
@@ -105,6 +104,14 @@ class ChatTemplate:
             return template.render(values, messages=messages, tools=tools, add_generation_prompt=True)
         except _TEMPLATE_FAULTS as error:
             raise TemplateError(f"the chat template failed: {type(error).__name__}: {error}") from error
+
+
+def _source(path: Path) -> str | None:
+    """The text of a template; None where there is no such file."""
+    try:
+        return path.read_text("utf-8") if path.is_file() else None
+    except (OSError, UnicodeDecodeError) as error:
+        raise TemplateError(f"{path} cannot be read: {error}") from error
 
 
 def _by_name(entries: Sequence[object]) -> dict[str, str]:

@@ -4,9 +4,9 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from models.decode.request import Request
-from server.backend import Pair
 from server.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -18,6 +18,24 @@ EXPECTED = 4096
 
 LEAST = 4096
 """A conversation of so many tokens has room whatever is kept of earlier ones."""
+
+
+class Spare(Protocol):
+    """What a pair leaves of memory, and what of that its conversations take."""
+
+    @property
+    def context_length(self) -> int:
+        """Prompt and answer together, in tokens."""
+        ...
+
+    @property
+    def left(self) -> int:
+        """Bytes of memory for conversations and what is kept of them."""
+        ...
+
+    def session_bytes(self, tokens: int) -> int:
+        """The most that the caches of one conversation of so many tokens take."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -37,7 +55,7 @@ class Room:
         return not running or sum(map(self.session_bytes, expected)) <= self.size
 
 
-def kept_bytes(pair: Pair, settings: Settings) -> int:
+def kept_bytes(pair: Spare, settings: Settings) -> int:
     """How much may be kept of earlier prompts: what was said, as far as it is there, or a quarter of what is left."""
     most = max(0, pair.left - pair.session_bytes(min(LEAST, pair.context_length)))
     if settings.prefix_cache_gib is None:
@@ -48,6 +66,6 @@ def kept_bytes(pair: Pair, settings: Settings) -> int:
     return min(most, asked)
 
 
-def room(pair: Pair, settings: Settings) -> Room:
+def room(pair: Spare, settings: Settings) -> Room:
     """What is left for running requests."""
     return Room(pair.left - kept_bytes(pair, settings), pair.session_bytes)

@@ -10,6 +10,7 @@ from models.errors import CheckpointError
 from models.finding import Choice, choose, hub_name
 from models.loading import with_attention_factor, with_kv_bits
 from models.outline import outline
+from models.packing import read_packing, saving
 from models.pairing import is_speculator, mask_warnings, read_speculator
 from models.shards import DamagedFile, damaged
 from server.doctor import machine, memory, text
@@ -32,7 +33,7 @@ def examine(settings: Settings) -> list[Finding]:
         findings += speculator_findings(speculator, target)
         findings += _weights(target, speculator, settings)
         findings += _text(target.folder, target.config, speculator.config)
-    around = machine.gather(settings.host, settings.port)
+    around = machine.gather(settings)
     findings += machine.machine_findings(around, fetching=isinstance(target.folder, Unread))
     areas = [finding.area for finding in findings]
     return sorted(findings, key=lambda finding: areas.index(finding.area))
@@ -74,7 +75,8 @@ def _weights(target: TargetFacts, speculator: SpeculatorFacts, settings: Setting
     opened = known(lambda: on_own_thread(partial(outline, folder, drafts, loading(settings))))
     if isinstance(opened, Unread):
         return weight_findings(opened)
-    facts = known(partial(memory.gather, target.name, opened, config, drafter, settings))
+    smaller = saving(read_packing(folder), loading(settings).fp8_bits)
+    facts = known(partial(memory.gather, target.name, opened, config, drafter, settings, smaller))
     return [*weight_findings(opened), *memory.memory_findings(facts)]
 
 

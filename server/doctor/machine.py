@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from ipaddress import ip_address
 from pathlib import Path
 
 from huggingface_hub.constants import HF_HUB_CACHE
@@ -14,6 +13,9 @@ from packaging.requirements import Requirement
 from models.device import Device, default_device
 from server.address import try_address
 from server.doctor.finding import Finding, Unread, known
+from server.door.hosts import is_loopback
+from server.door.keys import keys_of
+from server.settings import Settings
 
 PROJECT = "laguna-server"
 SHOWN = ("mlx", "mlx-lm")
@@ -53,10 +55,13 @@ class MachineFacts:
     port: int
     address: Unread | None
     """Why nobody can listen there; None where one can."""
+    door: Unread | int
+    """How many API keys open it, or why it would not be opened."""
 
 
-def gather(host: str, port: int) -> MachineFacts:
+def gather(settings: Settings) -> MachineFacts:
     """Look around."""
+    host, port = settings.host, settings.port
     cache = Path(HF_HUB_CACHE).expanduser()
     return MachineFacts(
         system=platform.system(),
@@ -71,6 +76,7 @@ def gather(host: str, port: int) -> MachineFacts:
         host=host,
         port=port,
         address=known(lambda: try_address(host, port)),
+        door=known(lambda: len(keys_of(settings))),
     )
 
 
@@ -155,16 +161,16 @@ def _address_findings(facts: MachineFacts) -> list[Finding]:
     else:
         advice = "if that is not this server already running, choose another with --port"
         free = Finding("address", "warn", f"nobody can listen on {where}: {facts.address.why}", advice)
-    if _is_local(facts.host):
-        return [free]
-    said = f"{facts.host} is reachable from outside this machine, and every request is answered"
-    return [free, Finding("address", "warn", said, "listen on 127.0.0.1, or let only trusted machines reach it")]
+    return [free, *_door_findings(facts)]
 
 
-def _is_local(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _door_findings(facts: MachineFacts) -> list[Finding]:
+    """Who may ask, where that is more than this machine or the server would not start."""
+    if isinstance(facts.door, Unread):
+        return [Finding("address", "fail", facts.door.why, "the server does not start with these settings")]
+    if is_loopback(facts.host):
+        return []
+    if facts.door:
+        return [Finding("address", "ok", f"{facts.host} is reachable from outside this machine, with an API key")]
+    said = f"{facts.host} is reachable from outside this machine, and every request is answered (--insecure)"
+    return [Finding("address", "warn", said, "set an API key (--api-key-file, LAGUNA_API_KEY), or listen on 127.0.0.1")]

@@ -1,12 +1,13 @@
 """Whether the pair fits into memory, how much conversation fits beside it, and what would make more room on a Mac."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from models.config import SpeculatorConfig, TargetConfig
 from models.device import Device, default_device
 from models.machine import memory_limit
-from models.memory import GIB, LEAST_TOKENS, Footprint, Limit, NotEnoughMemory, check_memory, footprint, gib, room
+from models.memory import GIB, LEAST_TOKENS, Footprint, Limit, NotEnoughMemory, check_memory, footprint, gib
 from models.outline import Outline
+from server.admission import Room, kept_bytes
 from server.doctor.finding import Finding, Unread
 from server.settings import Settings
 
@@ -23,16 +24,39 @@ class MemoryFacts:
     need: Footprint
     limit: Limit
     device: Device
-    context: int
+    context_length: int
     """Tokens that prompt and answer may have together."""
     concurrency: int
     """Requests decoded side by side."""
+    kept: int = 0
+    """Bytes for what is kept of earlier prompts."""
+    smaller: str = ""
+    """A flag that would shrink the target's weights."""
+
+    @property
+    def left(self) -> int:
+        """Bytes for conversations and what is kept of them."""
+        return max(0, self.limit.size - self.need.weights - self.need.workspace)
+
+    def session_bytes(self, tokens: int) -> int:
+        """The most that the caches of one conversation of so many tokens take."""
+        return self.need.session(tokens)
+
+    @property
+    def room(self) -> Room:
+        """What is left for running conversations."""
+        return Room(self.left - self.kept, self.session_bytes)
 
 
 def gather(
-    name: str, opened: Outline, target: TargetConfig, speculator: SpeculatorConfig | None, settings: Settings
+    name: str,
+    opened: Outline,
+    target: TargetConfig,
+    speculator: SpeculatorConfig | None,
+    settings: Settings,
+    smaller: str = "",
 ) -> MemoryFacts:
-    """Sum up an opened pair, and ask the machine."""
+    """Sum up an opened pair, and ask the machine; `smaller` is a flag with which the target would take less."""
     device = default_device()
     need = footprint(
         target,
@@ -42,7 +66,9 @@ def gather(
         speculator_weights=opened.speculator_bytes,
     )
     context = min(target.max_position_embeddings, settings.context_length or target.max_position_embeddings)
-    return MemoryFacts(name, need, memory_limit(settings.memory_limit), device, context, settings.concurrency)
+    limit = memory_limit(settings.memory_limit)
+    facts = MemoryFacts(name, need, limit, device, context, settings.concurrency, smaller=smaller)
+    return replace(facts, kept=kept_bytes(facts, settings))
 
 
 def memory_findings(facts: MemoryFacts | Unread) -> list[Finding]:
@@ -60,26 +86,33 @@ def _sums(need: Footprint) -> Finding:
 
 def _verdict(facts: MemoryFacts) -> Finding:
     try:
-        check_memory(facts.name, facts.need, facts.limit, facts.context)
+        check_memory(facts.name, facts.need, facts.limit, facts.context_length, facts.smaller)
     except NotEnoughMemory as error:
         return Finding("memory", "fail", str(error))
     there = f"{gib(facts.limit.size)} ({facts.limit.source})"
+    beside = f" and {gib(facts.kept)} kept of earlier prompts" if facts.kept else ""
     if not facts.need.per_token:
-        return Finding("memory", "ok", f"{there} hold a conversation of any length")
-    tokens = room(facts.need, facts.limit)
-    if tokens < facts.context:
-        advice = f"set --context-length {tokens}, so that longer prompts are refused by that number"
-        said = f"{there} hold one conversation of {tokens} tokens, the context has {facts.context}"
+        return Finding("memory", "ok", f"{there} hold a conversation of any length{beside}")
+    tokens = facts.room.longest(facts.context_length)
+    if tokens < facts.context_length:
+        advice = f"longer prompts are refused by that number; {_for_longer_ones(facts)}"
+        said = f"{there} hold one conversation of {tokens} tokens{beside}, the context has {facts.context_length}"
         return Finding("memory", "warn", said, advice)
     full = side_by_side(facts)
     most = f"at least {full}" if full == facts.concurrency else str(full)
-    return Finding("memory", "ok", f"{there} hold {most} conversations of {facts.context} tokens side by side")
+    said = f"{there} hold {most} conversations of {facts.context_length} tokens side by side{beside}"
+    return Finding("memory", "ok", said)
+
+
+def _for_longer_ones(facts: MemoryFacts) -> str:
+    """What makes room for a longer conversation."""
+    flags = [flag for flag in (facts.smaller, "--prefix-cache-gib 0" if facts.kept else "", "--kv-bits 8") if flag]
+    return f"{' or '.join(flags)} makes room for more"
 
 
 def side_by_side(facts: MemoryFacts) -> int:
     """Conversations of full length that fit at once, up to as many as are decoded at once."""
-    left = facts.limit.size - facts.need.weights - facts.need.workspace
-    return min(facts.concurrency, left // max(1, facts.need.session(facts.context)))
+    return min(facts.concurrency, facts.room.size // max(1, facts.session_bytes(facts.context_length)))
 
 
 def _wired_findings(facts: MemoryFacts) -> list[Finding]:
@@ -87,9 +120,9 @@ def _wired_findings(facts: MemoryFacts) -> list[Finding]:
     device = facts.device
     if device.working_set is None or facts.limit.size != device.working_set:
         return []
-    wanted = facts.need.weights + facts.need.session(facts.context) + facts.need.workspace
+    wanted = facts.need.weights + facts.need.session(facts.context_length) + facts.need.workspace
     most = device.memory - RESERVED
-    least = facts.need.least(min(LEAST_TOKENS, facts.context))
+    least = facts.need.least(min(LEAST_TOKENS, facts.context_length))
     if wanted <= device.working_set or most <= max(device.working_set, least):
         return []
     share = min(most, wanted)

@@ -84,7 +84,7 @@ def test_it_examines_what_would_be_served(sound: Path, monkeypatch: pytest.Monke
     said = CliRunner().invoke(main, ["doctor"]).output
     assert str(sound) in said
     assert "turned off" in said
-    assert "0.0.0.0 is reachable from outside" in said
+    assert "listening on 0.0.0.0 lets other machines in, and no API key is set" in said
 
 
 def test_a_wrong_option_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:

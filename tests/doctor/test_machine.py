@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from pydantic import SecretStr
 
 from models.device import Device, default_device, on_own_thread
 from server.doctor.finding import Finding, Level, Unread
 from server.doctor.machine import Installed, MachineFacts, gather, machine_findings
+from server.settings import Settings
 
 MAC = MachineFacts(
     system="Darwin",
@@ -24,6 +26,7 @@ MAC = MachineFacts(
     host="127.0.0.1",
     port=8000,
     address=None,
+    door=0,
 )
 
 
@@ -63,7 +66,9 @@ def test_a_mac_in_order_has_nothing_but_good_findings() -> None:
         ({"free": 5_000_000_000}, "disk", "ok", "5 GB free"),
         ({"free": Unread("not yours")}, "disk", "warn", "/cache: not yours"),
         ({"address": Unread("in use")}, "address", "warn", "nobody can listen on 127.0.0.1 port 8000: in use"),
-        ({"host": "0.0.0.0"}, "address", "warn", "0.0.0.0 is reachable from outside this machine"),
+        ({"host": "0.0.0.0"}, "address", "warn", "every request is answered (--insecure) -> set an API key"),
+        ({"host": "0.0.0.0", "door": 2}, "address", "ok", "reachable from outside this machine, with an API key"),
+        ({"door": Unread("no key is set")}, "address", "fail", "no key is set -> the server does not start"),
         ({"host": "my-mac.local"}, "address", "warn", "reachable from outside"),
         ({"host": "::1"}, "address", "ok", "::1 port 8000 is free"),
         ({"host": "localhost"}, "address", "ok", "localhost port 8000 is free"),
@@ -82,17 +87,32 @@ def test_little_room_matters_when_something_is_still_to_be_fetched() -> None:
 
 def test_this_machine_is_told_as_it_is() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        facts = gather("127.0.0.1", taken.getsockname()[1])
+        facts = gather(Settings(port=taken.getsockname()[1]))
         assert isinstance(facts.address, Unread)
         assert isinstance(facts.device, Device)
         assert facts.device == default_device()
         assert facts.device.memory > 2**28
         assert facts.device.dtype in ("float32", "bfloat16")
         assert told(facts, "versions")[0] == "ok"
-    assert gather("127.0.0.1", 0).address is None
+    assert gather(Settings(port=0)).address is None
 
 
 def test_work_on_a_thread_of_its_own_hands_on_its_value_and_its_error() -> None:
     assert on_own_thread(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         on_own_thread(lambda: 1 // 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "level", "said"),
+    [
+        (Settings(host="0.0.0.0", port=0), "fail", "no API key is set"),
+        (Settings(host="0.0.0.0", port=0, insecure=True), "warn", "every request is answered"),
+        (Settings(host="0.0.0.0", port=0, api_key=(SecretStr("k"),)), "ok", "with an API key"),
+        (Settings(port=0, api_key_file=Path("/no/such/file")), "fail", "the file of API keys /no/such/file"),
+        (Settings(port=0), "ok", "127.0.0.1 port 0 is free"),
+    ],
+)
+def test_who_may_ask_is_judged_as_the_server_would(settings: Settings, level: Level, said: str) -> None:
+    found, text = told(gather(settings), "address")
+    assert (found, said in text) == (level, True), text

@@ -7,9 +7,11 @@ import pytest
 from models.config import SpeculatorConfig, TargetConfig
 from models.device import Device
 from models.memory import GIB, Limit, footprint
+from server.admission import kept_bytes
 from server.doctor.finding import Finding, Unread
 from server.doctor.memory import MemoryFacts, memory_findings
-from tests.doctor.conftest import examined
+from server.settings import Settings
+from tests.doctor.conftest import Copied, changed, examined, told
 from tests.models.published import XS_2_1, XS_2_1_DFLASH
 
 NEED = footprint(
@@ -45,10 +47,35 @@ def test_a_context_that_does_not_fit_whole_is_a_warning_with_the_number_that_doe
     _, verdict, wired = on_mac(36, 27)
     assert verdict.level == "warn"
     assert "27.0 GiB (what Metal recommends) hold one conversation of 11" in verdict.said
-    assert verdict.advice.startswith("set --context-length 11")
+    assert verdict.advice == "longer prompts are refused by that number; --kv-bits 8 makes room for more"
     assert wired.level == "warn"
     assert "the system lets the GPU keep 27.0 GiB of 36.0 GiB" in wired.said
     assert "`sudo sysctl iogpu.wired_limit_mb=30720` raises it to 30.0 GiB" in wired.advice
+
+
+def test_what_is_kept_of_earlier_prompts_is_no_room_for_running_ones() -> None:
+    device = Device("Apple M4", "Metal", "bfloat16", 2, 128 * GIB, 96 * GIB)
+    facts = MemoryFacts("x", NEED, Limit(96 * GIB, "what Metal recommends"), device, 262_144, 8)
+    kept = replace(facts, kept=kept_bytes(facts, Settings()))
+    assert kept.kept == facts.left // 4
+    assert "hold 4 conversations of 262144 tokens side by side and 18.7 GiB kept of" in memory_findings(kept)[1].said
+    short = memory_findings(replace(kept, limit=Limit(36 * GIB, "x"), kept=4 * GIB))[1]
+    assert "--prefix-cache-gib 0 or --kv-bits 8 makes room for more" in short.advice
+
+
+def test_fp8_that_does_not_fit_may_be_packed() -> None:
+    device = Device("Apple M4", "Metal", "bfloat16", 2, 32 * GIB, 21 * GIB)
+    facts = MemoryFacts("x", NEED, Limit(21 * GIB, "all"), device, 4096, 8, smaller="--quantize-fp8 8")
+    assert "Take a smaller quantisation, --quantize-fp8 8, " in memory_findings(facts)[1].said
+
+
+def test_packing_is_advised_for_a_target_in_fp8_that_is_not_packed_yet(copied: Copied) -> None:
+    folder = copied()
+    floats = {"quant_method": "compressed-tensors", "format": "float-quantized"}
+    changed(folder / "config.json", quantization_config=floats)
+    assert "--quantize-fp8 8" in told(examined(folder, "none", memory_limit=0.001), "memory")[1]
+    packed = examined(folder, "none", memory_limit=0.001, quantize_fp8="8")
+    assert "--quantize-fp8 8" not in told(packed, "memory")[1]
 
 
 def test_the_share_of_the_gpu_is_raised_by_no_more_than_is_needed() -> None:

@@ -44,3 +44,11 @@ def test_what_cannot_be_opened_as_a_file_counts_nothing(tmp_path: Path) -> None:
     (one / "lost.json").symlink_to(tmp_path / "nowhere")
     (one / "folder.json").mkdir()
     assert fingerprint([one], []) == before
+
+
+def test_a_template_of_its_own_for_tools_counts(tmp_path: Path) -> None:
+    one = folder(tmp_path / "a", config_json=b"{}")
+    before = fingerprint([one], [])
+    (one / "additional_chat_templates").mkdir()
+    (one / "additional_chat_templates" / "tool_use.jinja").write_text("x")
+    assert fingerprint([one], []) != before

@@ -209,6 +209,13 @@ def test_a_disk_that_fills_up_on_the_way_is_said(hub: Hub) -> None:
         fetch(REPO, report=full)
 
 
+def test_a_cache_that_cannot_be_written_is_said(hub: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "file"))
+    with pytest.raises(DownloadFailed, match=r"Not a directory.*set HF_HOME to a folder of yours"):
+        fetch(REPO)
+
+
 def test_a_damaged_file_of_the_cache_is_fetched_again(hub: Hub, caplog: pytest.LogCaptureFixture) -> None:
     folder = fetch(REPO)
     shard = (folder / SHARDS[0]).resolve()

@@ -116,6 +116,16 @@ def test_of_several_named_templates_the_default_is_taken_and_with_tools_their_ow
     assert template.render([], TOOLS) == "d"
 
 
+def test_beside_the_sidecar_tools_may_have_a_template_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "chat_template.jinja").write_text("d")
+    (tmp_path / "additional_chat_templates").mkdir()
+    (tmp_path / "additional_chat_templates" / "rag.jinja").write_text("{% broken %}")
+    assert ChatTemplate.load(tmp_path, {}, {}).render([], TOOLS) == "d"
+    (tmp_path / "additional_chat_templates" / "tool_use.jinja").write_text("t")
+    template = ChatTemplate.load(tmp_path, {}, {})
+    assert [template.render([], tools) for tools in (None, [], TOOLS)] == ["d", "d", "t"]
+
+
 @pytest.mark.parametrize(
     ("named", "message"),
     [

@@ -97,7 +97,9 @@ def test_clients_that_leave_a_real_generation_free_their_slots_and_disturb_nobod
     wanted = text(say(http, max_tokens=6))
     for _ in range(8):
         with http.stream("POST", "/chat/completions", json=endless) as response:
-            next(response.iter_text())
+            # Named, so that the stream is not closed before the client leaves it.
+            pieces = response.iter_text()
+            next(pieces)
         assert text(say(http, max_tokens=6)) == wanted
     health = http.base_url.copy_with(path="/health")
     wait_until(lambda: http.get(health).json()["running"] == 0, 10)
