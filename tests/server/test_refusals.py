@@ -265,7 +265,7 @@ def test_another_model_is_not_found(served: Stand) -> None:
 def test_unknown_urls_and_wrong_methods_get_the_envelope_too(served: Stand) -> None:
     for method, url, status, code in (
         ("POST", "/v1/embeddings", 404, "unknown_url"),
-        ("GET", "/", 404, "unknown_url"),
+        ("GET", "/nowhere", 404, "unknown_url"),
         ("GET", "/v1/models/nobody/knows", 404, "model_not_found"),
         ("GET", "/v1/chat/completions", 405, "method_not_allowed"),
         ("DELETE", "/models", 405, "method_not_allowed"),
