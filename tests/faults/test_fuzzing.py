@@ -17,7 +17,7 @@ from tests.faults.tally import Tally
 from tests.server.test_hostile_requests import BODIES, VALUES
 
 EXAMPLES, AT_LENGTH = 60, 4000
-LENGTHS = [EXAMPLES, pytest.param(AT_LENGTH, marks=pytest.mark.long)]
+LENGTHS = [EXAMPLES, pytest.param(AT_LENGTH, marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
 ROOT = Path(__file__).parents[2]
 
 
