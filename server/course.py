@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from models.decode.session import Stats
-from server.errors import Refusal, verdict
+from server.errors import Refusal
+from server.verdicts import verdict
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from typing import Any
 
 from server.api.sse import data
 from server.api.wire import compact
-from server.errors import Refusal, envelope
+from server.errors import Refusal
 from server.events import Report, Usage
+from server.verdicts import envelope
 
 LOWEST = -9999.0
 """What OpenAI says of a token that could not come; JSON has no infinity."""

@@ -7,7 +7,8 @@ from fastapi import Request
 from server.api.identity import HEADERS, request_id
 from server.api.messages import refusal as anthropic
 from server.api.wire import Json
-from server.errors import Refusal, envelope, headers, verdict
+from server.errors import Refusal
+from server.verdicts import envelope, headers, verdict
 
 
 def refused(request: Request, refusal: Refusal, extra: Mapping[str, str] | None = None) -> Json:

@@ -12,17 +12,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from server.errors import (
-    HeadTooLarge,
-    MalformedRequest,
-    Refusal,
-    SlowUpload,
-    TooManyConnections,
-    UnsupportedTransfer,
-    envelope,
-    headers,
-    verdict,
-)
+from server.errors import HeadTooLarge, MalformedRequest, Refusal, SlowUpload, TooManyConnections, UnsupportedTransfer
+from server.verdicts import envelope, headers, verdict
 
 BEYOND = 32
 """Connections over the limit that still hear why they are refused; further ones are closed unheard."""

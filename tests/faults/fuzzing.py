@@ -12,7 +12,8 @@ from server.api.completions import schema as completions
 from server.api.messages import schema as messages
 from server.api.responses import schema as responses
 from server.api.responses.store import Store
-from server.errors import Refusal, envelope
+from server.errors import Refusal
+from server.verdicts import envelope
 from tools.laguna import Reader, fold
 
 TOOLS: list[dict[str, Any]] = [

@@ -13,8 +13,9 @@ from pydantic import ValidationError
 
 from server.api.chat import parameters, schema
 from server.api.wire import json_body, parsed
-from server.errors import VERDICTS, ClientGone, Refusal, TooDeep, UnreadableBody, envelope, headers
+from server.errors import ClientGone, Refusal, TooDeep, UnreadableBody
 from server.turn import Turn
+from server.verdicts import VERDICTS, envelope, headers
 
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=5)
 """JSON can spell half a surrogate pair, which has no UTF-8."""

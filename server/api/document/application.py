@@ -6,7 +6,7 @@ from fastapi import FastAPI
 
 from server.api.document.answers import ANSWERS, SCHEMAS, STREAMED
 from server.api.document.requests import QUERIES, bodies
-from server.errors import VERDICTS
+from server.verdicts import VERDICTS
 
 Document = dict[str, Any]
 

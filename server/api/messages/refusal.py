@@ -4,7 +4,8 @@ from typing import Any
 
 from server.api.sse import named
 from server.api.wire import compact
-from server.errors import MESSAGE_LIMIT, PromptTooLong, Refusal, UnsupportedParameter, clipped, verdict
+from server.errors import PromptTooLong, Refusal, UnsupportedParameter, clipped
+from server.verdicts import MESSAGE_LIMIT, verdict
 
 TYPES = {
     401: "authentication_error",

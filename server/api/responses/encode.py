@@ -13,9 +13,10 @@ from server.api.responses.output import Output
 from server.api.responses.schema import Understood
 from server.api.sse import comment, named
 from server.api.wire import compact
-from server.errors import MESSAGE_LIMIT, Cancelled, Refusal, clipped, verdict
+from server.errors import Cancelled, Refusal, clipped
 from server.events import Answer, Content, Event, Finished, Usage
 from server.served import Model
+from server.verdicts import MESSAGE_LIMIT, verdict
 
 Told = dict[str, Any]
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.api.completions import schema
-from server.errors import Refusal, UnreadableBody, envelope
+from server.errors import Refusal, UnreadableBody
+from server.verdicts import envelope
 from tests.server.script import ScriptPair, says
 from tests.server.stand import stand
 from tests.server.test_hostile_requests import VALUES

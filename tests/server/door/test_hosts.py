@@ -8,8 +8,8 @@ from server.api.refused import refused as refused_answer
 from server.door.answering import UnsafeSettings
 from server.door.entrance import guard
 from server.door.hosts import Names, is_loopback, named
-from server.errors import MESSAGE_LIMIT
 from server.settings import Settings
+from server.verdicts import MESSAGE_LIMIT
 from tests.server.script import ScriptPair, says
 from tests.server.stand import Stand, asked, stand
 from tests.server.wire import refused

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from server.api.responses import schema
 from server.api.responses.store import Store
-from server.errors import Refusal, verdict
+from server.errors import Refusal
+from server.verdicts import verdict
 from tests.server.responses.wire import answered, post
 from tests.server.script import ScriptPair, says
 from tests.server.stand import Stand, stand
