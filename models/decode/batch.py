@@ -13,7 +13,7 @@ from models.decode.acceptance import TARGET, Source, Writer
 from models.decode.flight import Flight, Share, read_ids
 from models.decode.launch import Launcher
 from models.decode.logprobs import Scored
-from models.decode.pace import Pace
+from models.decode.pace import Pace, Plan
 from models.decode.prefix import PrefixStore
 from models.decode.processors import past_of
 from models.decode.scoring import Scoring
@@ -79,7 +79,7 @@ class Batch:
             prefix: what earlier requests left, and where these leave what they can; it outlives the batch.
             learned: what the width may start from; without it, it measures first.
             prefill_chunk: prompt rows a round while nobody decodes.
-            prefill_chunk_beside: the same while somebody does; a quarter of it unless said.
+            prefill_chunk_beside: the most while somebody does, as much unless said; measured rounds say how many.
             speculation_off: why there is no speculator, for the sessions' stats.
             read: how the host reads what a round drew.
             clock: seconds, for costs and stats.
@@ -87,9 +87,9 @@ class Batch:
         Raises:
             InvalidRequest: a chunk without rows.
         """
-        beside = max(1, prefill_chunk // 4) if prefill_chunk_beside is None else prefill_chunk_beside
-        self._launcher = Launcher(target, speculator, prefix, chunk=prefill_chunk, chunk_beside=beside)
-        self._pace = Pace(1 if speculator is None else speculator.block_size, learned)
+        chunks = prefill_chunk, prefill_chunk if prefill_chunk_beside is None else prefill_chunk_beside
+        self._launcher = Launcher(target, speculator, prefix)
+        self._pace = Pace(1 if speculator is None else speculator.block_size, *chunks, learned)
         self._target, self._speculator, self._speculation_off = target, speculator, speculation_off
         self._read, self._clock = read, clock
         self._sessions: list[Session] = []
@@ -202,19 +202,26 @@ class Batch:
         """Land the flight under way, after the next one was enqueued if neither drafts anything, else before."""
         landing, self._flight = self._flight, None
         if landing is None or not landing.wanted:
-            landing = self._launcher.launch(sessions, None, self._pace.follow(self._pace.plan(sessions)), self._clock())
+            landing = self._launch(sessions, None, self._pace.plan(sessions), self._clock())
         together, ahead = len(sessions) == len(self._sessions), None
         if landing is not None:
             if together and landing.kind == "plain" and not landing.marked:
                 plan = self._pace.plan(sessions, landing.picks())
                 # A block waits for its turn: what it draws would come late, and its cost would look like this round's.
-                if plan.plain:
-                    ahead = self._launcher.launch(sessions, landing, self._pace.follow(plan), 0.0)
+                if plan.plain and (plan.blocks or not landing.picks()):
+                    ahead = self._launch(sessions, landing, plan, 0.0)
             self._land(landing, updates, followed=ahead is not None)
         if together and ahead is None:
-            blocks = self._pace.follow(self._pace.plan(self._sessions))
-            ahead = self._launcher.launch(self._sessions, None, blocks, self._landed)
+            plan = self._pace.plan(self._sessions)
+            # Enqueuing may wait for the device: nobody's latest ids stay here behind a whole chunk of a prompt.
+            if plan.blocks or not updates:
+                ahead = self._launch(self._sessions, None, plan, self._landed)
         self._flight = ahead
+
+    def _launch(self, sessions: Sequence[Session], before: Flight | None, plan: Plan, since: float) -> Flight | None:
+        """Enqueue a round of a plan that is followed from here."""
+        rows = self._pace.prompt_rows(plan)
+        return self._launcher.launch(sessions, before, self._pace.follow(plan), prompt_rows=rows, since=since)
 
     def _land(self, landing: Flight, updates: list[Update], *, followed: bool) -> None:
         """Read what a flight drew and settle every session with it."""

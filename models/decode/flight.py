@@ -68,8 +68,10 @@ class Flight:
     """Drafts that the speculator drew."""
     since: float
     """It cannot have begun earlier than this (clock seconds)."""
-    decoding: bool
-    """No part of it is a prompt chunk."""
+    decoding: int
+    """Sessions in it that decode."""
+    prompt_rows: int
+    """Rows of prompt chunks."""
     caught_up: int
     """Rows that the speculator's contexts had to take up before it could draft."""
 
@@ -101,7 +103,8 @@ def flight(
     known: Sequence[int],
     *,
     since: float,
-    decoding: bool,
+    decoding: int,
+    prompt_rows: int,
     caught_up: int,
 ) -> Flight:
     """Say who is in an enqueued round. `known` are the lengths of the sessions' timelines, unread anchors included."""
@@ -113,7 +116,7 @@ def flight(
         shares.append(Share(session, stop == length, stop - 1, *places, part.top_logprobs, marked))
         row, draft, pick = row + part.rows, draft + block.drawn, pick + block.count + 1
         score += 0 if part.top_logprobs is None else (part.drafts + 1) * score_width(part.top_logprobs)
-    return Flight(enqueued, tuple(shares), row, draft, since, decoding, caught_up)
+    return Flight(enqueued, tuple(shares), row, draft, since, decoding, prompt_rows, caught_up)
 
 
 def read_ids(packed: mx.array) -> list[int]:

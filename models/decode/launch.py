@@ -10,7 +10,8 @@ from models.decode.constraint import Masks
 from models.decode.drafts import GIVEN_ROWS, Drafts
 from models.decode.flight import Flight, Share, flight
 from models.decode.prefix import NEAR_MISS, PrefixStore
-from models.decode.session import InvalidRequest, Session, Tapped
+from models.decode.reading import portions
+from models.decode.session import Session, Tapped
 from models.decode.speculate import Part, absorb, run
 from models.decode.trie import agreement
 
@@ -27,39 +28,33 @@ LAZY_ROWS = 64
 
 
 class Launcher:
-    """The two networks, what earlier timelines left, and how many prompt rows a round may bring."""
+    """The two networks, and what earlier timelines left."""
 
-    def __init__(
-        self,
-        target: Target,
-        speculator: Speculator | None,
-        prefix: PrefixStore | None,
-        *,
-        chunk: int,
-        chunk_beside: int,
-    ) -> None:
-        """`chunk` are the prompt rows of a round while nobody decodes, `chunk_beside` while somebody does.
-
-        Raises:
-            InvalidRequest: a chunk without rows.
-        """
-        if min(chunk, chunk_beside) < 1:
-            raise InvalidRequest("prefill_chunk", min(chunk, chunk_beside), "at least 1")
+    def __init__(self, target: Target, speculator: Speculator | None, prefix: PrefixStore | None) -> None:
         self._target, self._speculator, self._prefix = target, speculator, prefix
-        self._chunk, self._chunk_beside = chunk, chunk_beside
         # A session that ends may have a whole block enqueued behind its last round.
         self._slack = 2 * max(GIVEN_ROWS, 1 if speculator is None else speculator.block_size)
         self._masks: Masks | None = None
 
     def launch(
-        self, sessions: Sequence[Session], before: Flight | None, blocks: Mapping[Session, Drafts], since: float
+        self,
+        sessions: Sequence[Session],
+        before: Flight | None,
+        blocks: Mapping[Session, Drafts],
+        *,
+        prompt_rows: int,
+        since: float,
     ) -> Flight | None:
-        """Enqueue a round with these blocks and prompt chunks; `before` is a plain flight whose draws are unread."""
+        """Enqueue a round with these blocks and up to so many rows of prompts.
+
+        `before` is a plain flight whose draws are unread.
+        """
         drawn = {} if before is None else before.picks()
         running = self._opened([s for s in sessions if s.finish is None and s.budget(s in drawn) > 0])
         if not running:
             return None
-        parts, decoding = self._parts(running, drawn, blocks)
+        counts = _counts(running, drawn, blocks, prompt_rows)
+        parts = _parts(running, drawn, blocks, counts)
         behind = [s for s, part, _ in parts if part.unknown and s.pending]
         caught_up = sum(session.waiting_rows for session in behind)
         self._catch_up(behind)
@@ -70,31 +65,12 @@ class Launcher:
         masks = self._masks_for(own)
         enqueued = run(self._target, self._speculator, own, carried=carried, tapped=tapped, masks=masks)
         known = [session.length + (session in drawn) for session, _, _ in parts]
-        launched = flight(enqueued, parts, known, since=since, decoding=decoding, caught_up=caught_up)
+        read, decode = sum(counts.values()), len(parts) - len(counts)
+        launched = flight(enqueued, parts, known, since=since, decoding=decode, prompt_rows=read, caught_up=caught_up)
         late = [share.session for share in launched.shares if _fed(share, launched)]
         self._catch_up(late)
         mx.async_eval(enqueued.packed, *_held(late))
         return launched
-
-    def _parts(
-        self, running: Sequence[Session], drawn: Mapping[Session, int], blocks: Mapping[Session, Drafts]
-    ) -> tuple[list[tuple[Session, Part, Drafts]], bool]:
-        """Every session's rows for the next round, and whether all of them decode."""
-        left = self._chunk_beside if any(session in blocks for session in running) else self._chunk
-        parts = []
-        for session in running:
-            count, block = 1, blocks.get(session, Drafts())
-            if session not in blocks:
-                count = min(session.length + (session in drawn) - session.fed, left, session.to_mark)
-                left -= count
-            if count:
-                source = drawn.get(session)
-                ids = () if source is not None else session.tokens(session.fed, session.fed + count)
-                where = session.caches, session.context, session.request.sampling, session.fed
-                draws = session.fed + count == session.length + (session in drawn)
-                wants = session.past(), session.constraint if draws else None, session.request.top_logprobs
-                parts.append((session, Part(*where, ids, source, block.count, *wants, given=block.ids), block))
-        return parts, all(session in blocks for session, _, _ in parts)
 
     def _masks_for(self, parts: Sequence[Part]) -> Masks | None:
         """What fills masks, where a part has a grammar; made when the first one comes."""
@@ -197,6 +173,35 @@ def _room(session: Session) -> int:
     return session.length + min(session.budget(unread=False), max(FORESEEN, session.length // 16))
 
 
+def _counts(
+    running: Sequence[Session], drawn: Mapping[Session, int], blocks: Mapping[Session, Drafts], rows: int
+) -> dict[Session, int]:
+    """How many of the `rows` each session gets that still reads its prompt, where it gets any."""
+    needs = {s: min(s.length + (s in drawn) - s.fed, s.to_mark) for s in running if s not in blocks}
+    given = zip(needs, portions(tuple(needs.values()), rows), strict=True)
+    return {session: count for session, count in given if count}
+
+
+def _parts(
+    running: Sequence[Session],
+    drawn: Mapping[Session, int],
+    blocks: Mapping[Session, Drafts],
+    counts: Mapping[Session, int],
+) -> list[tuple[Session, Part, Drafts]]:
+    """Every session's rows for the next round: its block, or so many of its prompt."""
+    parts = []
+    for session in running:
+        count, block = counts.get(session, int(session in blocks)), blocks.get(session, Drafts())
+        if count:
+            source = drawn.get(session)
+            ids = () if source is not None else session.tokens(session.fed, session.fed + count)
+            where = session.caches, session.context, session.request.sampling, session.fed
+            draws = session.fed + count == session.length + (session in drawn)
+            wants = session.past(), session.constraint if draws else None, session.request.top_logprobs
+            parts.append((session, Part(*where, ids, source, block.count, *wants, given=block.ids), block))
+    return parts
+
+
 def _fed(share: Share, launched: Flight) -> bool:
     """Note that a share's rows are on their way; true when its context should take up what waits."""
     session = share.session
@@ -206,7 +211,7 @@ def _fed(share: Share, launched: Flight) -> bool:
     if not share.drafts:
         session.pending.append(Tapped(launched.round.taps, share.row, share.row + share.rows))
     # Beside a prompt chunk the taps are large, and the round is not one that should be kept cheap.
-    return bool(session.pending) and (session.waiting_rows >= LAZY_ROWS or not launched.decoding)
+    return bool(session.pending) and (session.waiting_rows >= LAZY_ROWS or launched.prompt_rows > 0)
 
 
 def _held(sessions: Sequence[Session]) -> list[mx.array]:

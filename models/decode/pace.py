@@ -8,7 +8,8 @@ from models.decode.acceptance import Record, Subject
 from models.decode.costs import bucket
 from models.decode.drafts import GIVEN_ROWS, Drafts, Proposal
 from models.decode.flight import Flight
-from models.decode.session import Session
+from models.decode.reading import Others, Reading
+from models.decode.session import InvalidRequest, Session
 from models.decode.width import Choice, Offer, Table, Wish, accept, candidates, decide, learn
 
 
@@ -31,9 +32,18 @@ class Plan:
 class Pace:
     """What a batch has learned of its machine, and the blocks it plans from that."""
 
-    def __init__(self, block: int, learned: Table | None = None) -> None:
-        """`block` is the most rows that the speculator may draft for, 1 without one; `learned` is the start."""
+    def __init__(self, block: int, chunk: int, beside: int, learned: Table | None = None) -> None:
+        """`block` is the most rows that the speculator may draft for, 1 without one; `learned` is the start.
+
+        `chunk` are the prompt rows of a round while nobody decodes, `beside` the most while somebody does.
+
+        Raises:
+            InvalidRequest: a chunk without rows.
+        """
+        if min(chunk, beside) < 1:
+            raise InvalidRequest("prefill_chunk", min(chunk, beside), "at least 1")
         self._block, self._plain_before = block, False
+        self._chunk, self._beside, self._reading = chunk, beside, Reading()
         widths = tuple(sorted({*candidates(block), *candidates(max(block, GIVEN_ROWS))}))
         self._table = Table(widths) if learned is None else replace(learned, widths=widths)
 
@@ -77,6 +87,12 @@ class Pace:
                 session.plain_because = plan.plain_because
         return plan.blocks
 
+    def prompt_rows(self, plan: Plan) -> int:
+        """How many rows of prompts may be read beside the blocks of a plan."""
+        if not plan.blocks:
+            return self._chunk
+        return self._reading.rows(Others.of(len(plan.blocks), drafting=not plan.plain), self._beside)
+
     def judged(self, session: Session, subject: Subject, drafted: int, agreed: int) -> None:
         """Learn from a block of which the target agreed to the first `agreed` drafts."""
         session.record = session.record.after(subject, drafted, agreed)
@@ -90,6 +106,9 @@ class Pace:
         """
         plain = landed.kind == "plain"
         if landed.decoding:
+            others = Others.of(landed.decoding, drafting=not plain)
+            self._reading = self._reading.after(others, landed.prompt_rows, seconds)
+        if not landed.prompt_rows:
             steady = followed and self._plain_before if plain else landed.caught_up <= len(landed.shares) * self._block
             context = sum(share.anchor + 1 for share in landed.shares)
             self._table = learn(

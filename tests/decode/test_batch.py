@@ -72,7 +72,7 @@ def test_the_text_is_the_same_for_any_chunks_of_any_prompt(prompt: list[int], ch
 @pytest.mark.parametrize("speculation", SPECULATION)
 def test_four_sessions_that_come_and_go_write_what_each_writes_alone(speculation: Speculation) -> None:
     requests = [
-        asked([7] * (5 * i + 1), sampling=sampling, max_tokens=25 + 7 * i, speculation=speculation)
+        asked([7] * (5 * i + 1), sampling=sampling, max_tokens=150 + 7 * i, speculation=speculation)
         for i, sampling in enumerate(SAMPLINGS[:4])
     ]
     target, speculator = pair(blurred)
@@ -87,7 +87,7 @@ def test_four_sessions_that_come_and_go_write_what_each_writes_alone(speculation
         got[session] += text(updates)
     assert list(got.values()) == [plainly(request) for request in requests]
     assert max(rows for rows, _ in target.passes) == 4
-    assert speculation == "off" or max(len(widths) for widths in speculator.blocks) > 1
+    assert speculation != "always" or max(len(widths) for widths in speculator.blocks) > 1
 
 
 def test_sessions_of_different_width_share_a_pass() -> None:
