@@ -1,7 +1,8 @@
 """How to draw, in the fields that OpenAI's dialects share."""
 
 import re
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
@@ -9,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from models.decode.request import REPETITION_RANGE
 from server.api.wire import Array, Wire
 from server.errors import InvalidValue
-from server.turn import Wishes
+from server.turn import Speculation, Wishes
 
 
 def _one_is_many(value: object) -> object:
@@ -48,8 +49,8 @@ class StreamOptions(Wire):
     include_usage: bool | None = None
 
 
-class Drawing(Wire):
-    """The honoured fields that say how to draw, how often, until when and in which form; null and absent are alike."""
+class Chances(Wire):
+    """The honoured fields that say how a token is drawn; null and absent are alike."""
 
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, ge=0, le=1)
@@ -57,22 +58,8 @@ class Drawing(Wire):
     """0 and -1 are off."""
     min_p: float | None = Field(None, ge=0, le=1)
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
-    stop: Stops | None = None
-    n: int | None = Field(None, ge=1, le=MOST_CHOICES)
-    logit_bias: Annotated[dict[str, Bias], AfterValidator(_by_token_id)] | None = None
-    presence_penalty: Penalty | None = None
-    frequency_penalty: Penalty | None = None
-    repetition_penalty: float | None = Field(None, ge=LOWEST_REPETITION, le=HIGHEST_REPETITION)
-    min_tokens: int | None = Field(None, ge=0)
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    speculation: Literal["auto", "always", "off"] | None = None
+    speculation: Speculation | None = None
     """Ours: how eagerly to draft. The text is the same whatever it says."""
-
-    @property
-    def include_usage(self) -> bool:
-        """Whether the stream ends with a usage chunk."""
-        return bool(self.stream_options and self.stream_options.include_usage)
 
     @property
     def wishes(self) -> Wishes:
@@ -83,6 +70,32 @@ class Drawing(Wire):
             top_p=self.top_p,
             min_p=self.min_p,
             seed=self.seed,
+        )
+
+
+class Drawing(Chances):
+    """The honoured fields that say how to draw, how often, until when and in which form; null and absent are alike."""
+
+    stop: Stops | None = None
+    n: int | None = Field(None, ge=1, le=MOST_CHOICES)
+    logit_bias: Annotated[dict[str, Bias], AfterValidator(_by_token_id)] | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    repetition_penalty: float | None = Field(None, ge=LOWEST_REPETITION, le=HIGHEST_REPETITION)
+    min_tokens: int | None = Field(None, ge=0)
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+
+    @property
+    def include_usage(self) -> bool:
+        """Whether the stream ends with a usage chunk."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+    @property
+    def wishes(self) -> Wishes:
+        """The same in no vendor's words."""
+        return replace(
+            super().wishes,
             logit_bias={int(name): value for name, value in (self.logit_bias or {}).items() if value},
             presence_penalty=self.presence_penalty or 0.0,
             frequency_penalty=self.frequency_penalty or 0.0,

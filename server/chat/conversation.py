@@ -59,15 +59,19 @@ def load(file: Path) -> Conversation:
         OSError: it cannot be read.
         NoConversation: it holds something else.
     """
-    try:
-        told = json.loads(file.read_text("utf-8"))
-    except ValueError as error:
-        raise NoConversation(f"{file} is no JSON: {error}") from error
+    told = _json(file)
     messages = told.get("messages") if isinstance(told, dict) else None
     if not isinstance(messages, list) or not all(_message(item) for item in messages):
         raise NoConversation(f'{file} holds no conversation: an object with "messages" is wanted')
     system = "\n\n".join(str(item["content"]) for item in messages if item["role"] == "system")
     return Conversation(tuple(item for item in messages if item["role"] != "system"), system)
+
+
+def _json(file: Path) -> object:
+    try:
+        return json.loads(file.read_text("utf-8"))
+    except ValueError as error:
+        raise NoConversation(f"{file} is no JSON: {error}") from error
 
 
 def _message(item: object) -> bool:
@@ -81,10 +85,7 @@ def load_tools(file: Path) -> list[dict[str, Any]]:
         OSError: it cannot be read.
         NoConversation: it holds something else.
     """
-    try:
-        told = json.loads(file.read_text("utf-8"))
-    except ValueError as error:
-        raise NoConversation(f"{file} is no JSON: {error}") from error
+    told = _json(file)
     if not isinstance(told, list) or not all(isinstance(tool, dict) for tool in told):
         raise NoConversation(f"{file} holds no array of tools")
     return [tool if tool.get("type") == "function" else {"type": "function", "function": tool} for tool in told]

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from server.api.choosing import Kind, Word, spelled_out
 from server.api.wire import Array, Wire
 from server.errors import InvalidValue, MissingParameter
 from server.turn import Forced
@@ -35,7 +36,7 @@ class Allowed(Wire):
 class ToolChoice(Wire):
     """Which calls there may or must be."""
 
-    type: Literal["auto", "none", "required", "function", "allowed_tools"]
+    type: Kind
     function: Named | None = None
     allowed_tools: Allowed | None = None
 
@@ -62,14 +63,7 @@ class ToolChoice(Wire):
         return None
 
 
-def _spelled_out(value: object) -> object:
-    if isinstance(value, str) and value not in ("auto", "none", "required"):
-        raise PydanticCustomError("choice", "expected 'auto', 'none', 'required' or an object")
-    return {"type": value} if isinstance(value, str) else value
-
-
-Spelled = Literal["auto", "none", "required"] | ToolChoice
-AnyChoice = Annotated[ToolChoice, BeforeValidator(_spelled_out, json_schema_input_type=Spelled)]
+AnyChoice = Annotated[ToolChoice, BeforeValidator(spelled_out, json_schema_input_type=Word | ToolChoice)]
 
 
 class JsonSchema(Wire):

@@ -6,18 +6,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from server.api.drawing import Stop
 from server.api.messages.calling import OutputConfig, ToolChoice, Tools, forced, usable
 from server.api.messages.history import Message, Texts, conversation
 from server.api.messages.parameters import PARAMETERS
 from server.api.wire import Array, Wire, checked, parsed
 from server.errors import InvalidValue, MissingParameter
-from server.turn import Turn, Wishes
+from server.turn import Speculation, Turn, Wishes
 
-LONGEST_STOP = 1024
-"""Characters in a stop sequence: each costs memory for as long as the answer is written."""
 MOST_STOPS = 64
-
-Stop = Annotated[str, Field(min_length=1, max_length=LONGEST_STOP)]
 
 
 class Thinking(Wire):
@@ -53,7 +50,7 @@ class MessagesRequest(CountRequest):
     service_tier: Literal["auto", "standard_only"] | None = None
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
     """Ours, and so is the next: as in a chat completion."""
-    speculation: Literal["auto", "always", "off"] | None = None
+    speculation: Speculation | None = None
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
-from pydantic_core import PydanticCustomError
 
+from server.api.choosing import Kind, Word, spelled_out
 from server.api.wire import Array, Wire, checked
 from server.errors import InvalidValue, MissingParameter
 from server.turn import Forced
@@ -43,7 +43,7 @@ class Chosen(Wire):
 class ToolChoice(Wire):
     """Which calls there may or must be."""
 
-    type: Literal["auto", "none", "required", "function", "allowed_tools"]
+    type: Kind
     name: str | None = None
     mode: Literal["auto", "required"] | None = None
     tools: Array[Chosen] | None = Field(None, min_length=1)
@@ -75,14 +75,7 @@ def _missing(place: str) -> MissingParameter:
     return MissingParameter(f"Missing required parameter: '{place}'.", param=place)
 
 
-def _spelled_out(value: object) -> object:
-    if isinstance(value, str) and value not in ("auto", "none", "required"):
-        raise PydanticCustomError("choice", "expected 'auto', 'none', 'required' or an object")
-    return {"type": value} if isinstance(value, str) else value
-
-
-Spelled = Literal["auto", "none", "required"] | ToolChoice
-AnyChoice = Annotated[ToolChoice, BeforeValidator(_spelled_out, json_schema_input_type=Spelled)]
+AnyChoice = Annotated[ToolChoice, BeforeValidator(spelled_out, json_schema_input_type=Word | ToolChoice)]
 
 
 class Format(Wire):

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from models.decode.request import MOST_LOGPROBS
+from server.api.drawing import Chances
 from server.api.effort import Effort, thinks
 from server.api.responses.calling import AnyChoice, Format, forced, usable
 from server.api.responses.items import Item, conversation, read
@@ -16,7 +17,7 @@ from server.api.responses.parameters import PARAMETERS
 from server.api.responses.store import Kept, Store
 from server.api.wire import Array, Wire, checked, parsed
 from server.errors import InvalidValue, UnsupportedParameter
-from server.turn import Turn, Wishes
+from server.turn import Turn
 
 SEALED, LOGPROBS = "reasoning.encrypted_content", "message.output_text.logprobs"
 INCLUDABLE = frozenset(
@@ -64,7 +65,7 @@ Input = str | list[dict[str, Any]]
 """Items are read one by one, by their kinds."""
 
 
-class ResponsesRequest(Wire):
+class ResponsesRequest(Chances):
     """The honoured fields of a response; null and absent are the same everywhere."""
 
     model: str | None = None
@@ -80,19 +81,12 @@ class ResponsesRequest(Wire):
     text: TextOptions | None = None
     reasoning: Reasoning | None = None
     max_output_tokens: int | None = Field(None, ge=1)
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, ge=0, le=1)
     top_logprobs: int | None = Field(None, ge=0, le=MOST_LOGPROBS)
     include: Array[str] | None = None
     metadata: dict[str, str] | None = Field(None, max_length=16)
     truncation: Literal["auto", "disabled"] | None = None
     service_tier: Literal["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"] | None = None
     stream: bool | None = None
-    top_k: int | None = Field(None, ge=-1, le=2**31)
-    """Ours, and so are the next: as in a chat completion."""
-    min_p: float | None = Field(None, ge=0, le=1)
-    seed: int | None = Field(None, ge=-(2**63), lt=2**63)
-    speculation: Literal["auto", "always", "off"] | None = None
 
     @property
     def included(self) -> frozenset[str]:
@@ -204,7 +198,7 @@ def _turn(asked: ResponsesRequest, items: tuple[Item, ...]) -> tuple[Turn, tuple
         messages=conversation(asked.instructions, items),
         place="input",
         tools=tuple(tool.plain() for tool in tools.values()) if tools_shown else (),
-        wishes=_wishes(asked),
+        wishes=asked.wishes,
         max_tokens=asked.max_output_tokens,
         top_logprobs=asked.scores,
         one_call=asked.parallel_tool_calls is False or (choice is not None and choice.type == "function"),
@@ -213,13 +207,3 @@ def _turn(asked: ResponsesRequest, items: tuple[Item, ...]) -> tuple[Turn, tuple
         speculation=asked.speculation,
     )
     return turn, skipped
-
-
-def _wishes(asked: ResponsesRequest) -> Wishes:
-    return Wishes(
-        temperature=asked.temperature,
-        top_k=None if asked.top_k is None else max(asked.top_k, 0),
-        top_p=asked.top_p,
-        min_p=asked.min_p,
-        seed=asked.seed,
-    )
