@@ -8,7 +8,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from models.cache import CacheError, FullCache, WindowCache
-from models.config import AttentionConfig
+from models.config_layers import AttentionConfig
 from models.contract import Row
 from models.joining import Projection, join
 from models.packed_cache import PackedCache

@@ -5,7 +5,7 @@ import mlx.nn as nn
 from mlx_lm.models.activations import swiglu
 from mlx_lm.models.switch_layers import SwitchGLU
 
-from models.config import ExpertsConfig
+from models.config_layers import ExpertsConfig
 
 
 class FeedForward(nn.Module):

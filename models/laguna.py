@@ -12,7 +12,8 @@ import mlx.nn as nn
 
 from models.attention import Attention, KVCache, Layout, Mask
 from models.cache import FullCache, WindowCache
-from models.config import AttentionConfig, Gating, TargetConfig
+from models.config import TargetConfig
+from models.config_layers import AttentionConfig, Gating
 from models.contract import LayerCache, Output, Row
 from models.experts import Experts, FeedForward
 from models.loading import packed_group

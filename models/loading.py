@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from models.config import AttentionConfig, TargetConfig
+from models.config import TargetConfig
+from models.config_layers import AttentionConfig
 from models.errors import CheckpointError
 from models.progress import Report, unreported
 

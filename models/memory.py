@@ -5,7 +5,8 @@ Everything is in bytes; `width` is the bytes of one number at the run dtype (2 o
 
 from dataclasses import dataclass
 
-from models.config import AttentionConfig, SpeculatorConfig, TargetConfig
+from models.config import SpeculatorConfig, TargetConfig
+from models.config_layers import AttentionConfig
 from models.errors import CheckpointError
 from models.loading import packed_group
 
