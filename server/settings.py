@@ -10,6 +10,9 @@ LogFormat = Literal["text", "json"]
 
 Item = TypeVar("Item")
 
+MOST_GIB = 2**20
+"""No machine has more; beyond it lies what is no number of bytes, such as infinity."""
+
 
 def _split(value: object) -> object:
     return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
@@ -76,7 +79,10 @@ class Settings(BaseSettings):
         None, ge=2, description="Longest prompt and answer together, in tokens. Without it, the checkpoint's own."
     )
     memory_limit: float | None = Field(
-        None, gt=0, description="Memory for weights and conversations, in GiB. Without it, what the machine says."
+        None,
+        gt=0,
+        le=MOST_GIB,
+        description="Memory for weights and conversations, in GiB. Without it, what the machine says.",
     )
     kv_bits: Literal["off", "8", "4"] = Field(
         "off",
@@ -85,17 +91,18 @@ class Settings(BaseSettings):
     prefix_cache_gib: float | None = Field(
         None,
         ge=0,
+        le=MOST_GIB,
         description="Memory in which the caches of earlier prompts are kept, in GiB; 0: none. "
         "Without it, a quarter of what the weights leave.",
     )
     cache_dir: str | None = Field(
         None, description="Folder in which they are kept for later starts too. Without it, in memory alone."
     )
-    cache_dir_gib: float = Field(32.0, gt=0, description="Most that this folder may hold, in GiB.")
+    cache_dir_gib: float = Field(32.0, gt=0, le=MOST_GIB, description="Most that this folder may hold, in GiB.")
     max_body_mib: int = Field(8, ge=1, description="Largest request body, in MiB.")
     keep_alive: float = Field(10.0, gt=0, description="Seconds between the comments that keep a stream open.")
     shutdown_grace: float = Field(
-        2.0, ge=0, description="Seconds that running requests get to end when the server stops."
+        2.0, ge=0, le=86_400, description="Seconds that running requests get to end when the server stops."
     )
     responses_kept: int = Field(
         256, ge=0, description="Answers of /v1/responses kept for requests that go on from them; 0: none."

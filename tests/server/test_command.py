@@ -54,6 +54,14 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_default(monkeypatch:
     assert (settings.port, settings.queue, settings.host) == (4321, 5, "127.0.0.1")
 
 
+@pytest.mark.parametrize("flag", ["--memory-limit", "--prefix-cache-gib", "--cache-dir-gib", "--shutdown-grace"])
+@pytest.mark.parametrize("value", ["inf", "nan", "1e300"])
+def test_what_is_no_size_or_time_of_this_world_is_a_usage_error(flag: str, value: str) -> None:
+    result = CliRunner().invoke(main, ["serve", flag, value])
+    assert result.exit_code == 2
+    assert f"{flag}: Input should be" in result.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
