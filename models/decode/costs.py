@@ -11,6 +11,8 @@ Kind = Literal["plain", "given", "drafted"]
 KINDS: tuple[Kind, ...] = ("plain", "given", "drafted")
 """In the order of what they contain: a round with one such block is at least of its kind."""
 REMEMBERED = 31
+EASED = 0.8
+"""Plain rounds that take less than this share of what they took say that the machine is faster now."""
 NARROW = 1024
 
 Points = Mapping[int, float]
@@ -28,6 +30,8 @@ class Costs:
     usual: Mapping[tuple[Kind, int], Points] = field(default_factory=dict)
     """By kind and bucket: seconds by target rows."""
     recent: Mapping[tuple[Kind, int, int], tuple[float, ...]] = field(default_factory=dict)
+    beside: Mapping[tuple[Kind, int, int], tuple[int, float]] = field(default_factory=dict)
+    """For rounds with drafts: the rows of a plain round in their bucket, and what it took when they were measured."""
 
     def known(self, kind: Kind) -> bool:
         """Whether such a round was ever measured."""
@@ -42,7 +46,19 @@ class Costs:
         """With one more round measured."""
         own = (*self.recent.get((kind, place, rows), ()), seconds)[-REMEMBERED:]
         points = {**self.usual.get((kind, place), {}), rows: median_low(own)}
-        return Costs({**self.usual, (kind, place): points}, {**self.recent, (kind, place, rows): own})
+        beside, plain = self.beside, self.usual.get(("plain", place))
+        if kind != "plain" and plain:
+            beside = {**beside, (kind, place, rows): min(plain.items())}
+        return Costs({**self.usual, (kind, place): points}, {**self.recent, (kind, place, rows): own}, beside)
+
+    def _eased(self, kind: Kind, place: int, rows: int, seconds: float) -> float:
+        """What a round takes now if it was measured when the machine was slow, as plain rounds tell by now.
+
+        Never more: what looks cheap is tried and measured, what looks dear would not be.
+        """
+        fewest, then = self.beside.get((kind, place, rows), (0, 0.0))
+        now = self.usual.get(("plain", place), {}).get(fewest, then)
+        return seconds * now / then if now < then * EASED else seconds
 
     def _curve(self, kind: Kind, place: int) -> Points:
         """What was measured here, and for other rows what was measured in the nearest bucket, below first.
@@ -50,13 +66,14 @@ class Costs:
         A context that grew makes that too little, so that it is soon tried; but it never costs less than fewer rows
         cost here. Plain decoding is never guessed from longer contexts, which would make it look slow.
         """
-        here = self.usual.get((kind, place), {})
+        here = {rows: self._eased(kind, place, rows, own) for rows, own in self.usual.get((kind, place), {}).items()}
         others = [p for k, p in self.usual if k == kind and (p < place or (p > place and kind != "plain"))]
         curve = dict(here)
         for other in sorted(others, key=lambda p: (p > place, abs(p - place))):
-            for rows, cost in self.usual[kind, other].items():
+            for rows, own in self.usual[kind, other].items():
+                cost = self._eased(kind, other, rows, own)
                 if rows not in curve:
-                    curve[rows] = max([cost, *(own for fewer, own in here.items() if fewer < rows)])
+                    curve[rows] = max([cost, *(less for fewer, less in here.items() if fewer < rows)])
         return curve
 
 

@@ -5,12 +5,16 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from models.decode.acceptance import Record, Subject
+from models.decode.blocks import Choice, Offer, Wish
 from models.decode.costs import bucket
 from models.decode.drafts import GIVEN_ROWS, Drafts, Proposal
 from models.decode.flight import Flight
 from models.decode.reading import Others, Reading
 from models.decode.session import InvalidRequest, Session
-from models.decode.width import Choice, Offer, Table, Wish, accept, candidates, decide, learn
+from models.decode.width import Table, accept, candidates, decide, learn
+
+FRESH = 2
+"""Blocks of a phase in one answer before its drafts are known from itself."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,7 @@ class Pace:
     def judged(self, session: Session, subject: Subject, drafted: int, agreed: int) -> None:
         """Learn from a block of which the target agreed to the first `agreed` drafts."""
         session.record = session.record.after(subject, drafted, agreed)
+        session.judged[subject] += 1
         self._table = accept(self._table, subject, drafted, agreed)
 
     def measured(self, landed: Flight, seconds: float, *, followed: bool) -> None:
@@ -123,7 +128,8 @@ class Pace:
             return ()
         if session.speculates:
             subject = Subject("speculator", session.guesses.phase)
-            offers.append(Offer(subject, session.record.of(subject), min(self._block, budget)))
+            fresh = session.judged[subject] < FRESH
+            offers.append(Offer(subject, session.record.of(subject), min(self._block, budget), fresh=fresh))
         for proposal in _proposals(session, min(GIVEN_ROWS, budget) - 1 + unread):
             ids, subject = proposal.ids[unread:], proposal.subject
             copied_always = subject.source == "copy" and session.speculates and self._fixed(session) is not None

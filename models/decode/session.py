@@ -1,5 +1,6 @@
 """One request's timeline: what was asked, what was fed to the target, what came out of it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,7 +10,7 @@ import mlx.core as mx
 import numpy as np
 
 from models.contract import LayerCache
-from models.decode.acceptance import Record, Source
+from models.decode.acceptance import Record, Source, Subject
 from models.decode.drafts import Guesses
 from models.decode.prefix import Fetch
 from models.decode.processors import Past
@@ -120,6 +121,7 @@ class Session:
         self.cached = 0
         self.parted_at: int | None = None
         self.record = record
+        self.judged = Counter[Subject]()
         self.guesses = Guesses(request.prediction, request.phase, dict(request.phases))
         self.speculates = speculation_off is None
         self.plain_because = speculation_off

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from models.decode.acceptance import Acceptance, Record, Subject
+from models.decode.acceptance import Record, Subject
+from models.decode.blocks import PLAIN, PLAINLY, Arm, Blocks, Choice, Offer, Wish, blocks_of, kind_of
 from models.decode.costs import KINDS, Costs, Kind, Prices
 
 ROWS = (1, 3, 4, 5, 9, 16)
@@ -18,6 +19,8 @@ PROBE_ROUNDS, PLAIN_PROBE_ROUNDS = 2, 3
 """A plain round tells its cost between two others; a block at once, unless its drafts had to catch up first."""
 DEAREST = 2.0
 MARGIN = 1.03
+LENT = 2.0
+"""Plain rounds that may be lost before they are earned, where a new answer may draft otherwise than the ones before."""
 
 MEASURING = "the cost of plain decoding is measured first"
 SLOWER = "plain decoding was measured to be faster here"
@@ -26,60 +29,6 @@ SLOWER = "plain decoding was measured to be faster here"
 def candidates(block_size: int) -> tuple[int, ...]:
     """The row counts worth choosing from when the widest block has `block_size` rows."""
     return tuple(sorted({rows for rows in ROWS if rows <= block_size} | {block_size, 1}))
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What one source could draft for one session now."""
-
-    subject: Subject
-    acceptance: Acceptance
-    most: int
-    """Rows of its widest block, the anchor's included."""
-    ids: tuple[int, ...] = ()
-    """The drafts where they are known; else the speculator has to run."""
-
-    @property
-    def drawn(self) -> bool:
-        """The speculator has to run for it."""
-        return not self.ids
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What one session may do next: who could draft for it (nobody: plain), and its width if that is not free."""
-
-    offers: tuple[Offer, ...] = ()
-    fixed: int | None = None
-
-
-class Choice(NamedTuple):
-    """One session's next block."""
-
-    rows: int = 1
-    offer: Offer | None = None
-    """Who drafts; None in a plain round."""
-    expected: float = 1.0
-    """Tokens that it is expected to commit."""
-
-    @classmethod
-    def of(cls, offer: Offer, rows: int) -> "Choice":
-        """The widest block of at most so many rows."""
-        own = min(rows, offer.most)
-        return cls(own, offer, offer.acceptance.expected(own))
-
-
-PLAIN = Choice()
-
-
-class Arm(NamedTuple):
-    """Something to do with all sessions alike."""
-
-    kind: Kind
-    rows: int
-
-
-PLAINLY = Arm("plain", 1)
 
 
 @dataclass(frozen=True)
@@ -118,7 +67,7 @@ def decide(table: Table, wishes: Sequence[Wish], place: int = 0) -> tuple[Decisi
 
     Now and then credit is spent on a choice grown stale.
     """
-    plans = _plans(table.widths, wishes)
+    plans = blocks_of(table.widths, wishes)
     if len(plans) == 1:
         return Decision(plans[PLAINLY].choices), table
     prices = table.costs.at(place)
@@ -135,7 +84,8 @@ def decide(table: Table, wishes: Sequence[Wish], place: int = 0) -> tuple[Decisi
     table = _after_probe(table, best)
     probe = _probe(table, prices, plans, rates, best)
     if probe is not None:
-        spent = replace(table, credit=0.0, probing=probe, probes_left=_probe_rounds(probe) - 1)
+        left = min(table.credit - _loss(prices, plans, rates, probe, best), 0.0)
+        spent = replace(table, credit=left, probing=probe, probes_left=_probe_rounds(probe) - 1)
         return _decision(plans[probe].choices), _chosen(spent, probe)
     return _decision(_improved(table.widths, prices, wishes, plans[best].choices)), _chosen(table, best)
 
@@ -155,72 +105,11 @@ def accept(table: Table, subject: Subject, drafted: int, agreed: int) -> Table:
     return replace(table, record=table.record.after(subject, drafted, agreed))
 
 
-def kind_of(choices: Iterable[Choice]) -> Kind:
-    """What a round of these blocks is."""
-    kind: Kind = "plain"
-    for choice in choices:
-        if choice.offer is not None:
-            if choice.offer.drawn:
-                return "drafted"
-            kind = "given"
-    return kind
-
-
-class _Plan(NamedTuple):
-    """Blocks for all sessions, and what they come to."""
-
-    choices: tuple[Choice, ...]
-    rows: int
-    expected: float
-    kind: Kind
-
-    @classmethod
-    def of(cls, choices: tuple[Choice, ...]) -> "_Plan":
-        return cls(choices, sum([c.rows for c in choices]), sum([c.expected for c in choices]), kind_of(choices))
-
-
-def _plans(widths: tuple[int, ...], wishes: Sequence[Wish]) -> dict[Arm, _Plan]:
-    """What can be done with all sessions alike; sessions whose width is fixed keep it in all of them."""
-    plainly = tuple(PLAIN if wish.fixed is None else _widest(wish) for wish in wishes)
-    plans = {PLAINLY: _Plan.of(plainly)}
-    free = [offer for wish in wishes if wish.fixed is None for offer in wish.offers]
-    kinds: list[Kind] = ["drafted"] if any(offer.drawn for offer in free) else []
-    kinds += ["given"] if any(not offer.drawn for offer in free) else []
-    for kind in kinds:
-        top = max(offer.most for offer in free if offer.drawn == (kind == "drafted"))
-        for rows in dict.fromkeys(min(width, top) for width in widths[1:]):
-            plan = _Plan.of(
-                tuple(
-                    _best(wish.offers, rows, kind) if wish.fixed is None else own
-                    for wish, own in zip(wishes, plainly, strict=True)
-                )
-            )
-            # Where known drafts promise more for everybody, the speculator has no round of its own.
-            if kind == "given" or plan.kind == "drafted":
-                plans[Arm(kind, rows)] = plan
-    return plans
-
-
-def _best(offers: Sequence[Offer], rows: int, kind: Kind) -> Choice:
-    """The most promising block of at most so many rows; for a `given` round, without the speculator."""
-    best = None
-    for offer in offers:
-        if kind == "drafted" or offer.ids:
-            choice = Choice.of(offer, rows)
-            best = choice if best is None or choice.expected > best.expected else best
-    return PLAIN if best is None else best
-
-
-def _widest(wish: Wish) -> Choice:
-    assert wish.fixed is not None
-    return _best(wish.offers, wish.fixed, "drafted")
-
-
 def _decision(choices: tuple[Choice, ...]) -> Decision:
     return Decision(choices, SLOWER if kind_of(choices) == "plain" else None)
 
 
-def _untried(table: Table, plans: Mapping[Arm, _Plan]) -> Arm | None:
+def _untried(table: Table, plans: Mapping[Arm, Blocks]) -> Arm | None:
     """A narrow block of a kind whose cost nothing tells yet."""
     for kind in ("drafted", "given"):
         told = table.costs.known(kind) or (kind == "given" and table.costs.known("drafted"))
@@ -235,11 +124,11 @@ def _chosen(table: Table, arm: Arm) -> Table:
     return replace(table, decisions=decisions, chosen_at={**table.chosen_at, arm: decisions})
 
 
-def _seconds(prices: Prices, plan: _Plan) -> float | None:
+def _seconds(prices: Prices, plan: Blocks) -> float | None:
     return prices.seconds(plan.kind, plan.rows)
 
 
-def _rate(prices: Prices, plan: _Plan) -> float:
+def _rate(prices: Prices, plan: Blocks) -> float:
     """Expected tokens a second."""
     seconds = _seconds(prices, plan)
     return 0.0 if seconds is None else plan.expected / seconds
@@ -293,7 +182,7 @@ def _after_probe(table: Table, best: Arm) -> Table:
 def _probe(
     table: Table,
     prices: Prices,
-    plans: Mapping[Arm, _Plan],
+    plans: Mapping[Arm, Blocks],
     rates: Mapping[Arm, float],
     best: Arm,
 ) -> Arm | None:
@@ -304,9 +193,21 @@ def _probe(
     if not near:
         return None
     arm = near[0] if best == PLAINLY else min(near, key=lambda arm: table.chosen_at.get(arm, 0))
-    seconds = (_seconds(prices, plans[arm]) or 0.0) * _probe_rounds(arm)
-    loss = seconds * max(1 - rates[arm] / rates[best], 0.1)
+    loss = _loss(prices, plans, rates, arm, best)
+    lent = LENT * (_seconds(prices, plans[PLAINLY]) or 0.0)
+    if best == PLAINLY and loss <= table.credit + lent and _fresh(plans[arm].choices):
+        return arm
     return arm if loss * table.price <= table.credit else None
+
+
+def _loss(prices: Prices, plans: Mapping[Arm, Blocks], rates: Mapping[Arm, float], arm: Arm, best: Arm) -> float:
+    """Seconds that trying an arm is expected to lose."""
+    seconds = (_seconds(prices, plans[arm]) or 0.0) * _probe_rounds(arm)
+    return seconds * max(1 - rates[arm] / rates[best], 0.1)
+
+
+def _fresh(choices: Sequence[Choice]) -> bool:
+    return any(choice.offer is not None and choice.offer.fresh for choice in choices)
 
 
 def _probe_rounds(arm: Arm) -> int:

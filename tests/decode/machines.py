@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from random import Random
 
 from models.decode.acceptance import Record, Subject
+from models.decode.blocks import Offer, Wish
 from models.decode.costs import bucket
-from models.decode.width import Offer, Table, Wish, accept, candidates, decide, learn
+from models.decode.pace import FRESH
+from models.decode.width import Table, accept, candidates, decide, learn
 
 Curve = Callable[[int, bool], float]
 Skill = Callable[[int], float]
@@ -54,6 +56,7 @@ class Stream:
 
     record: Record
     done: int = 0
+    blocks: int = 0
 
 
 @dataclass
@@ -101,7 +104,7 @@ class Machine:
         wishes = []
         for stream in running:
             most = min(self.block, tokens - stream.done)
-            offer = Offer(self.subject, stream.record.of(self.subject), most)
+            offer = Offer(self.subject, stream.record.of(self.subject), most, fresh=stream.blocks < FRESH)
             wishes.append(Wish((offer,) if most > 1 else ()))
         decision, self.learned = decide(self.learned, wishes, place)
         return list(decision.rows)
@@ -117,7 +120,7 @@ class Machine:
         while agreed < rows - 1 and self.random.random() < self.skill(stream.done + agreed):
             agreed += 1
         if rows > 1 and learning:
-            stream.record = stream.record.after(self.subject, rows - 1, agreed)
+            stream.record, stream.blocks = stream.record.after(self.subject, rows - 1, agreed), stream.blocks + 1
             self.learned = accept(self.learned, self.subject, rows - 1, agreed)
         elif learning:
             stream.record = stream.record.idle(self.subject)

@@ -61,8 +61,9 @@ def test_what_one_batch_learned_serves_another() -> None:
     again, target = batch(through_json(first.learned))
     session = again.add(asked(max_tokens=30, speculation="auto"))
     assert text(run_all(again)[session]) == plainly(asked(max_tokens=30))
-    assert session.stats.drafted == 0
-    assert session.stats.speculation_off == SLOWER
+    # What others' drafts were like does not settle it: one round tries.
+    assert session.stats.drafted <= 2
+    assert session.plain_because == SLOWER
     assert len(target.passes) == 30
 
 

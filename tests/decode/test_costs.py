@@ -47,3 +47,20 @@ def test_the_median_of_recent_rounds_counts() -> None:
     for _ in range(40):
         costs = costs.after("plain", 1, 0, 2.0)
     assert costs.at(0).plain == {1: 2.0}
+
+
+def test_where_plain_rounds_got_faster_so_did_what_was_measured_beside_the_slow_ones() -> None:
+    busy = Costs().after("plain", 1, 0, 3.0).after("drafted", 4, 0, 4.5)
+    assert busy.at(0).seconds("drafted", 4) == 4.5
+    quiet = busy
+    for _ in range(2):
+        quiet = quiet.after("plain", 1, 0, 1.0)
+    assert quiet.at(0).seconds("drafted", 4) == 1.5
+    assert quiet.after("drafted", 4, 0, 1.7).after("drafted", 4, 0, 1.7).at(0).seconds("drafted", 4) == 1.7
+
+
+def test_where_plain_rounds_got_slower_nothing_is_said_of_others() -> None:
+    costs = Costs().after("plain", 1, 0, 1.0).after("drafted", 4, 0, 1.5)
+    for _ in range(2):
+        costs = costs.after("plain", 1, 0, 3.0)
+    assert costs.at(0).seconds("drafted", 4) == 1.5

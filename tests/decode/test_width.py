@@ -3,8 +3,9 @@ from dataclasses import replace
 import pytest
 
 from models.decode.acceptance import Acceptance, Subject
+from models.decode.blocks import Offer, Wish
 from models.decode.costs import Costs
-from models.decode.width import MEASURING, SLOWER, Offer, Table, Wish, candidates, decide, learn
+from models.decode.width import MEASURING, SLOWER, Table, candidates, decide, learn
 from tests.decode.machines import (
     SPECULATOR,
     Curve,
@@ -205,3 +206,26 @@ def test_phases_of_different_skill_are_followed_at_once() -> None:
     thinking.learned, thinking.record, thinking.widths = machine.learned, machine.record, []
     thinking.decode(30)
     assert thinking.widths.count(1) >= 26
+
+
+def answers(machine: Machine, rates: list[float], tokens: int = 64) -> list[float]:
+    """How many times as fast as plain decoding each of these answers is, one request after another."""
+    found = []
+    for rate in rates:
+        machine.skill, machine.latest = steady(rate), None
+        machine.record = machine.learned.record.handed_on()
+        found.append(tokens * machine.curve(1, False) / machine.decode(tokens))
+    return found
+
+
+@pytest.mark.parametrize("slower", [1.0, 3.0])
+def test_short_answers_that_draft_well_after_others_that_do_not_are_soon_drafted(slower: float) -> None:
+    """Tool calls after prose, where costs were measured while something else kept the machine busy."""
+    costs = Costs().after("plain", 1, 0, slower * bandwidth(1, False))
+    for rows in candidates(16)[1:]:
+        costs = costs.after("drafted", rows, 0, slower * bandwidth(rows, True))
+    machine = Machine(bandwidth, steady(0.1), block=16, table=Table(candidates(16), costs=costs))
+    bad, good = answers(machine, [0.1] * 8), answers(machine, [0.95] * 5)
+    assert min(bad[1:]) >= 0.95
+    assert max(good[:2]) >= 1.5
+    assert min(good[2:]) >= 3
