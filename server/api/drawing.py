@@ -53,7 +53,7 @@ class Chances(Wire):
     """The honoured fields that say how a token is drawn; null and absent are alike."""
 
     temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, ge=0, le=1)
+    top_p: float | None = Field(None, gt=0, le=1)
     top_k: int | None = Field(None, ge=-1, le=2**31)
     """0 and -1 are off."""
     min_p: float | None = Field(None, ge=0, le=1)

@@ -56,6 +56,7 @@ WRONG = [
     ({"temperature": "NaN"}, "temperature", "invalid_type"),
     ({"temperature": True}, "temperature", "invalid_type"),
     ({"top_p": -0.1}, "top_p", "invalid_value"),
+    ({"top_p": 0}, "top_p", "invalid_value"),
     ({"top_p": 1.5}, "top_p", "invalid_value"),
     ({"min_p": 2}, "min_p", "invalid_value"),
     ({"top_k": 1.5}, "top_k", "invalid_type"),

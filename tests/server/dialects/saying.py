@@ -174,3 +174,14 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
         "messages": Dialect("/v1/messages", Wish.messages, messages_whole, messages_streamed),
     }
 )
+
+
+def took(name: str, usage: Told) -> tuple[int, int]:
+    """Tokens of the completion, and those of its reasoning; totals must be sums."""
+    if name == "chat":
+        assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
+        return usage["completion_tokens"], usage["completion_tokens_details"]["reasoning_tokens"]
+    if name == "responses":
+        assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
+        return usage["output_tokens"], usage["output_tokens_details"]["reasoning_tokens"]
+    return usage["output_tokens"], usage["output_tokens_details"]["thinking_tokens"]

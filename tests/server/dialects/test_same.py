@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.server.dialects.saying import DIALECTS, Said, Script, Wish, messages_fragments
+from tests.server.dialects.saying import DIALECTS, Said, Script, Wish, messages_fragments, took
 from tests.server.script import ScriptPair
 from tests.server.stand import Stand, stand
 from tests.server.wire import chunks
@@ -49,10 +49,14 @@ def served() -> Iterator[tuple[Stand, Script]]:
 
 
 def told(served: Stand, wish: Wish, name: str) -> Said:
-    """What one dialect says, which must be the same streamed and whole."""
+    """What one dialect says, which must be the same streamed and whole; and what it took adds up."""
     dialect = DIALECTS[name]
-    whole = dialect.whole(dialect.post(served, wish, stream=False).json())
+    answer = dialect.post(served, wish, stream=False).json()
+    whole = dialect.whole(answer)
     assert dialect.streamed(dialect.post(served, wish, stream=True)) == whole
+    completion, reasoning = took(name, answer["usage"])
+    assert 0 <= reasoning <= completion <= wish.most
+    assert whole.reasoning or not reasoning
     return whole
 
 
