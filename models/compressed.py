@@ -148,10 +148,8 @@ class _Module:
         packed, scales = self.part("weight_packed", mx.uint8), self.part("weight_scale", mx.uint8)
         if packed.shape[-1] * 2 != self.width or self.group(scales) != 16:
             self.refuse(f"shapes {packed.shape} and {scales.shape} are not {self.width} weights a row in groups of 16")
-        relaid = {"weight": packed.view(mx.uint32), "scales": scales}
-        if "weight_global_scale" in self.parts:
-            relaid["divisor"] = self.part("weight_global_scale").astype(mx.float32).reshape(-1)
-        return relaid
+        divisor = self.part("weight_global_scale").astype(mx.float32).reshape(-1)
+        return {"weight": packed.view(mx.uint32), "scales": scales, "divisor": divisor}
 
     def fp8(self) -> Weights:
         """8-bit floats with a scale a block, a row or a matrix, multiplied out in float32."""

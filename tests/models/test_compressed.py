@@ -268,6 +268,17 @@ def test_a_missing_tensor_is_named(tmp_path: Path, name: str, lost: str, message
         load_target(folder)
 
 
+def test_without_any_global_scale_its_size_is_unknown(tmp_path: Path) -> None:
+    def stripped(tensors: dict[str, mx.array]) -> None:
+        for name in [name for name in tensors if name.endswith(".weight_global_scale")]:
+            del tensors[name]
+
+    folder = written(tmp_path, NVFP4)
+    altered(folder, stripped)
+    with pytest.raises(CheckpointError, match="weight_global_scale is missing beside weight_packed, weight_scale"):
+        load_target(folder)
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
