@@ -18,9 +18,9 @@ from server.cli import main
 from server.commands.launch import NAMES
 from server.launch.agents import AGENTS, RESPONSES, Endpoint
 from server.launch.command import CannotLaunch, check_dialect, environment, told
+from tests.server.process import free_port
 from tests.server.script import ScriptPair, says
 from tests.server.stand import Stand, stand
-from tests.server.test_command import free_port
 
 TO = Endpoint("http://127.0.0.1:8000", "secret", "poolside/Laguna-XS-2.1", 131072)
 REPORT = """#!{python}

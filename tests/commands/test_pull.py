@@ -9,8 +9,7 @@ from click.testing import CliRunner
 
 from models.checkpoint import embedded_path
 from server.cli import main
-from tests.models.fake_hub import Repository, serving
-from tests.server.test_arrival import files
+from tests.models.fake_hub import Repository, files, serving
 
 
 def pulled(hub_url: str, home: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -5,7 +5,7 @@ import re
 from server.chat.slash import COMMANDS
 from server.cli import main
 from server.launch.agents import AGENTS, Endpoint
-from tests.runtime.test_readme import README
+from tests.runtime.readme import README
 
 
 def section(title: str) -> str:

@@ -15,9 +15,9 @@ from server.arrival import Arrival
 from server.client.reach import Door, Loading, Served, Unreachable
 from server.client.starting import Wanted, attached
 from server.settings import Settings
+from tests.server.process import free_port
 from tests.server.script import ScriptPair, says
 from tests.server.stand import running, stand, wait_until
-from tests.server.test_command import free_port
 
 
 def silent(_: str) -> None:

@@ -233,3 +233,10 @@ def plainly(request: Request, target: ScriptedTarget | None = None) -> list[int]
             break
         tokens.append(int(drawn[0]))
     return tokens[len(request.prompt) :]
+
+
+def own_logprobs(prompt: list[int], answer: list[int]) -> np.ndarray:
+    """[len(answer), vocabulary]: the log of the softmax over each prefix of the text."""
+    rows = np.array(states(mx.array(prompt + answer, dtype=mx.int32)))[len(prompt) - 1 : -1]
+    logits = np.array(ScriptedTarget().table)[rows].astype(np.float64)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))

@@ -1,37 +1,20 @@
 """What long answers cost beside their arithmetic: caches are made for them, and no round copies one."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import mlx.core as mx
 import pytest
 
 from models.cache import FullCache
-from models.checkpoint import load_speculator, load_target
 from models.contract import LayerCache, Output, Row, Target
 from models.decode.batch import Batch
 from models.decode.launch import FORESEEN
 from models.decode.session import Request, Sampling, Session, Speculation
-from tests.decode.test_resuming import Pair
-from tests.models.tiny_checkpoint import write_pair
+from tests.decode.random_pair import Pair
 
 ROOM = 1 << 16
-
-
-@pytest.fixture(autouse=True)
-def exact_buffers() -> Generator[None]:
-    """No buffer is a larger one that was used before."""
-    mx.clear_cache()
-    limit = mx.set_cache_limit(0)
-    yield
-    mx.set_cache_limit(limit)
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    target_path, speculator_path = write_pair(tmp_path_factory.mktemp("pair"))
-    target = load_target(target_path)
-    return Pair(target, load_speculator(speculator_path, target))
+pytestmark = pytest.mark.usefixtures("exact_buffers")
 
 
 @dataclass

@@ -1,36 +1,16 @@
 """Hundreds of requests of every kind leave memory where it was."""
 
 import random
-from collections.abc import Generator
 
-import mlx.core as mx
 import pytest
 
-from models.checkpoint import load_speculator, load_target
 from models.decode.batch import Batch
 from models.decode.prefix import PrefixStore
 from models.decode.session import Request, Sampling, Speculation
-from tests.decode.test_resuming import Pair, active_memory
-from tests.models.tiny_checkpoint import write_pair
+from tests.decode.random_pair import Pair, active_memory
 
 BUDGET = 1 << 20
 SPECULATIONS: list[Speculation] = ["always", "auto", "off"]
-
-
-@pytest.fixture(autouse=True)
-def exact_buffers() -> Generator[None]:
-    """No buffer is a larger one that was used before."""
-    mx.clear_cache()
-    limit = mx.set_cache_limit(0)
-    yield
-    mx.set_cache_limit(limit)
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    target_path, speculator_path = write_pair(tmp_path_factory.mktemp("pair"))
-    target = load_target(target_path)
-    return Pair(target, load_speculator(speculator_path, target))
 
 
 def any_request(dice: random.Random) -> Request:
@@ -53,6 +33,7 @@ def serve(batch: Batch, dice: random.Random, count: int) -> None:
             batch.cancel(dice.choice(list(batch.sessions)))
 
 
+@pytest.mark.usefixtures("exact_buffers")
 def test_five_hundred_mixed_requests_leave_memory_where_it_was(pair: Pair) -> None:
     dice, store = random.Random(1), PrefixStore(BUDGET, rung=16)
     batch = Batch(pair.target, pair.speculator, prefix=store, prefill_chunk=16)

@@ -16,21 +16,14 @@ from tests.decode.scripted import (
     asked,
     blurred,
     ids_of,
+    own_logprobs,
     plainly,
     right_to,
     run_all,
-    states,
     text,
 )
 
 HOT = Sampling(temperature=1.3, top_k=9, presence_penalty=1.0, logit_bias=((4, 3.0),), seed=11)
-
-
-def own_logprobs(prompt: list[int], answer: list[int]) -> np.ndarray:
-    """[len(answer), vocabulary]: the log of the softmax over each prefix of the text."""
-    rows = np.array(states(mx.array(prompt + answer, dtype=mx.int32)))[len(prompt) - 1 : -1]
-    logits = np.array(ScriptedTarget().table)[rows].astype(np.float64)
-    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
 
 @pytest.mark.parametrize("block", [1, 3, 16])

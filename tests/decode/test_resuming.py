@@ -1,54 +1,16 @@
 """Same seed, same text, cold or resumed: the real networks on a small random checkpoint, past the window."""
 
-import gc
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import mlx.core as mx
 import pytest
 
-from models.checkpoint import load_speculator, load_target
-from models.contract import Row, Speculator, Target
+from models.contract import Row
 from models.decode.batch import Batch
 from models.decode.prefix import PrefixStore
 from models.decode.session import Request, Sampling, Session, Speculation
+from tests.decode.random_pair import LARGE, PROMPT, SAMPLINGS, Pair, active_memory, asked
 from tests.decode.scripted import run_all, text
-from tests.models.tiny_checkpoint import write_pair
-
-PROMPT = tuple(i * i % 89 + 3 for i in range(150))
-SAMPLINGS = [Sampling(), Sampling(temperature=1.2, top_k=30, top_p=0.9, min_p=0.02, seed=5)]
-LARGE = 1 << 30
-
-
-@dataclass(frozen=True)
-class Pair:
-    target: Target
-    speculator: Speculator
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    target_path, speculator_path = write_pair(tmp_path_factory.mktemp("pair"))
-    target = load_target(target_path)
-    return Pair(target, load_speculator(speculator_path, target))
-
-
-def asked(
-    prompt: Sequence[int],
-    sampling: Sampling = SAMPLINGS[0],
-    *,
-    speculation: Speculation = "always",
-    marks: Sequence[int] = (),
-    max_tokens: int = 40,
-) -> Request:
-    return Request(tuple(prompt), sampling, max_tokens, frozenset(), speculation, marks=tuple(marks))
-
-
-def active_memory() -> int:
-    """Bytes, once rows that were run for nothing have left the device."""
-    mx.synchronize()
-    gc.collect()
-    return mx.get_active_memory()
 
 
 def write(pair: Pair, store: PrefixStore | None, request: Request) -> tuple[Session, list[int]]:
@@ -185,15 +147,6 @@ def test_a_failed_session_starts_over_without_the_store(pair: Pair) -> None:
     session.failures = 1
     assert text(run_all(batch)[session]) == write(pair, None, asked(PROMPT))[1]
     assert session.stats.cached_tokens == 0
-
-
-@pytest.fixture
-def exact_buffers() -> Generator[None]:
-    """No buffer is a larger one that was used before."""
-    mx.clear_cache()
-    limit = mx.set_cache_limit(0)
-    yield
-    mx.set_cache_limit(limit)
 
 
 @pytest.mark.usefixtures("exact_buffers")

@@ -10,8 +10,16 @@ from models.decode.prefix import PrefixStore
 from models.decode.request import InvalidRequest, Request
 from models.decode.scoring import CHUNK, Scoring
 from models.decode.session import Session
-from tests.decode.scripted import ScriptedSpeculator, ScriptedTarget, asked, blurred, plainly, run_all, text
-from tests.decode.test_logprobs import own_logprobs
+from tests.decode.scripted import (
+    ScriptedSpeculator,
+    ScriptedTarget,
+    asked,
+    blurred,
+    own_logprobs,
+    plainly,
+    run_all,
+    text,
+)
 
 LONG = tuple(1 + (7 * place) % 50 for place in range(2 * CHUNK + 5))
 

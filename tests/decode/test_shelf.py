@@ -11,23 +11,14 @@ import numpy as np
 import pytest
 
 from models.cache import FullCache, WindowCache
-from models.checkpoint import load_speculator, load_target
 from models.decode import disk as disk_module
 from models.decode.archive import ArchiveError, Label, Packed, Part, Stretch, read, read_label, written
 from models.decode.batch import Batch
 from models.decode.disk import Disk
 from models.decode.session import Request, Sampling, Session, Speculation
 from models.decode.shelf import ShelvedStore
+from tests.decode.random_pair import LARGE, PROMPT, SAMPLINGS, Pair, asked
 from tests.decode.scripted import run_all, text
-from tests.decode.test_resuming import LARGE, PROMPT, SAMPLINGS, Pair, asked
-from tests.models.tiny_checkpoint import write_pair
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    target_path, speculator_path = write_pair(tmp_path_factory.mktemp("pair"))
-    target = load_target(target_path)
-    return Pair(target, load_speculator(speculator_path, target))
 
 
 def process(

@@ -13,8 +13,8 @@ import httpx2
 import numpy as np
 
 from tests.faults.traffic import Account, client
+from tests.server.process import answers, free_port
 from tests.server.stand import wait_until
-from tests.server.test_command import answers, free_port
 
 SAMPLES = 24
 

@@ -14,7 +14,7 @@ from models.checkpoint import embedded_path
 from models.tokenizer import Tokenizer
 from tests.faults.fuzzing import SCHEMAS, Target, reader, rendering
 from tests.faults.tally import Tally
-from tests.server.test_hostile_requests import BODIES, VALUES
+from tests.server.hostile import BODIES, VALUES
 
 EXAMPLES, AT_LENGTH = 60, 4000
 LENGTHS = [EXAMPLES, pytest.param(AT_LENGTH, marks=[pytest.mark.long, pytest.mark.timeout(1800)])]

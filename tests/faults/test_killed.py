@@ -14,8 +14,8 @@ import pytest
 
 from models.decode.archive import read
 from tests.faults.tally import Tally
+from tests.server.process import answers, free_port
 from tests.server.stand import wait_until
-from tests.server.test_command import answers, free_port
 
 ROOT = Path(__file__).parents[2]
 SYSTEM = "You are a careful assistant. " * 30

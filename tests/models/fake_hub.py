@@ -13,6 +13,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from huggingface_hub import constants
 
+from models.hub import PATTERNS
+
 
 def commit_of(revision: str) -> str:
     """The commit that a revision's name stands for here."""
@@ -169,3 +171,8 @@ def reached(monkeypatch: pytest.MonkeyPatch, cache: Path) -> Generator[Hub]:
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
         monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 10_000)
         yield hub
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """What is wanted of a checkpoint."""
+    return {path.name: path.read_bytes() for pattern in PATTERNS for path in folder.glob(pattern)}

@@ -4,15 +4,21 @@ A packer takes one float32 matrix [out, in] and returns its tensors under their 
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
 
+from models.contract import Row
+from models.laguna import Laguna
 from tests.models.tiny_checkpoint import TARGET, random_tensor, target_tensors
 
+ROUTED, MLP = r"\.experts\.", r"\.mlp\.(?!gate$)"
+"""Modules of the routed experts, and all of the feed-forward layers but the router."""
 Stored = tuple[str, np.ndarray]
 """The dtype's name in the file, and an array whose bytes are the tensor's."""
 
@@ -199,3 +205,17 @@ def write(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Stored]
     text += b" " * (-len(text) % 8)
     data = b"".join(np.ascontiguousarray(array).tobytes() for _, array in tensors.values())
     (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def where(*rules: tuple[str, Packer]) -> Callable[[str], Packer | None]:
+    return lambda module: next((packer for pattern, packer in rules if re.search(pattern, module)), None)
+
+
+def kv_scales(heads: int = 5) -> dict[str, Stored]:
+    one = np.array([0.5], np.float32)
+    names = [f"model.layers.{layer}.self_attn.{end}" for layer in range(heads) for end in ("k_scale", "v_scale")]
+    return dict.fromkeys([*names, "model.layers.0.self_attn.rotary_emb.inv_freq"], ("F32", one))
+
+
+def logits(model: Laguna, length: int = 40) -> np.ndarray:
+    return np.array(model(mx.arange(length), [Row(0, length, model.make_caches(0))]).logits.astype(mx.float32))

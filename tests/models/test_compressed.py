@@ -1,7 +1,6 @@
 """compressed-tensors checkpoints answer as their weights do when numpy unpacks them."""
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,12 +13,22 @@ import pytest
 from mlx_lm.models.switch_layers import QuantizedSwitchLinear
 
 from models.checkpoint import load_speculator, load_target
-from models.contract import Row
 from models.errors import CheckpointError
-from models.laguna import Laguna
 from models.packing import compressed
 from models.scaled import ScaledExperts, ScaledLinear
-from tests.models.packed_layouts import Packer, Stored, fp8, integers, nvfp4, write_both
+from tests.models.packed_layouts import (
+    MLP,
+    ROUTED,
+    Packer,
+    Stored,
+    fp8,
+    integers,
+    kv_scales,
+    logits,
+    nvfp4,
+    where,
+    write_both,
+)
 from tests.models.tiny_checkpoint import write_pair
 
 TOLERANCE = 3e-5
@@ -69,16 +78,6 @@ def fp8_group(strategy: str, *targets: str) -> dict[str, Any]:
     return {"targets": list(targets), "format": "float-quantized", "weights": weights}
 
 
-def where(*rules: tuple[str, Packer]) -> Callable[[str], Packer | None]:
-    return lambda module: next((packer for pattern, packer in rules if re.search(pattern, module)), None)
-
-
-def kv_scales(heads: int = 5) -> dict[str, Stored]:
-    one = np.array([0.5], np.float32)
-    names = [f"model.layers.{layer}.self_attn.{end}" for layer in range(heads) for end in ("k_scale", "v_scale")]
-    return dict.fromkeys([*names, "model.layers.0.self_attn.rotary_emb.inv_freq"], ("F32", one))
-
-
 @dataclass(frozen=True)
 class Case:
     packer: Callable[[str], Packer | None]
@@ -88,7 +87,6 @@ class Case:
     overrides: dict[str, Any] = field(default_factory=dict)
 
 
-ROUTED, MLP = r"\.experts\.", r"\.mlp\.(?!gate$)"
 UNEVEN = {"hidden_size": 160, "moe_intermediate_size": 96, "shared_expert_intermediate_size": 40}
 CASES = {
     "4 bits in groups of 128, then 8 bits; the shared expert ignored": Case(
@@ -154,10 +152,6 @@ CASES = {
 }
 
 MIXED, INT4, _, NVFP4, NVFP4_ALL, FP8, *_ = CASES
-
-
-def logits(model: Laguna, length: int = 40) -> np.ndarray:
-    return np.array(model(mx.arange(length), [Row(0, length, model.make_caches(0))]).logits.astype(mx.float32))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -14,9 +14,8 @@ from models.laguna import Laguna
 from models.loading import Loading
 from models.memory import NotEnoughMemory
 from models.runtime import load_runtime
-from tests.models.packed_layouts import Packer, Written, fp8, nvfp4, write_both
+from tests.models.packed_layouts import MLP, ROUTED, Packer, Written, fp8, logits, nvfp4, where, write_both
 from tests.models.published_packing import S_FP8, S_NVFP4, XS_FP8
-from tests.models.test_compressed import MLP, ROUTED, logits, where
 from tests.runtime.checkpoint_files import write_tokenizer
 
 REPACKED = Loading(fp8_bits=8)

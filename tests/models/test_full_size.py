@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from models.config import TargetConfig
 from tests.models import published as of
 from tests.models.full_size import CASES
+from tests.runtime.readme import README
 
 GIB = 2**30
 PUBLISHED_GB = {
@@ -81,7 +81,6 @@ def test_the_larger_model_is_read_for_both_lengths() -> None:
     assert (long.experts.per_token, long.experts.intermediate_size) == (10, 1024)
 
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 ROWS = {
     "XS.2 and XS-2.1, bf16": ["XS.2", "XS.2, flat rope", "XS.2, early", "XS-2.1"],
     "XS.2-FP8 and XS-2.1-FP8": ["XS.2-FP8", "XS-2.1-FP8"],

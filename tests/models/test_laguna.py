@@ -7,7 +7,6 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 import pytest
-from mlx.utils import tree_flatten
 from mlx_lm.models import laguna as reference
 
 from models.attention import RowError
@@ -18,9 +17,9 @@ from models.laguna import Laguna
 from models.settling import settle
 from tests.models.closeness import assert_same
 from tests.models.published import M_1, XS_2_1
+from tests.models.random_laguna import TOKENS, parameters, random_weights, tokens
 from tests.models.tiny_checkpoint import TARGET, target_tensors
 
-TOKENS = 90
 CLOSE = 2e-5
 """Largest difference of float32 logits; they reach about 10."""
 
@@ -59,22 +58,6 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-def random_weights(model: nn.Module, seed: int = 0) -> list[tuple[str, mx.array]]:
-    """Weights large enough for a wrong position, mask or expert to show: norms around 1, the rest by fan-in."""
-    keys = iter(mx.random.split(mx.random.key(seed), 400))
-    noise = [(name, 1.5 * mx.random.normal(value.shape, key=next(keys))) for name, value in parameters(model)]
-    return [
-        (name, 1 + 0.2 * value if "norm" in name else value / (1 if value.ndim == 1 else value.shape[-1] ** 0.5))
-        for name, value in noise
-    ]
-
-
-def parameters(model: nn.Module) -> list[tuple[str, mx.array]]:
-    flat = tree_flatten(model.parameters())
-    assert isinstance(flat, list)
-    return flat
-
-
 def both(overrides: dict[str, Any]) -> tuple[reference.Model, Laguna]:
     """mlx-lm's network and ours with the same weights under the same names."""
     raw = TARGET | overrides
@@ -84,10 +67,6 @@ def both(overrides: dict[str, Any]) -> tuple[reference.Model, Laguna]:
     ours.load_weights(weights)
     settle(ours, mx.float32)
     return theirs, ours
-
-
-def tokens(count: int = TOKENS, seed: int = 7) -> mx.array:
-    return mx.random.randint(0, TARGET["vocab_size"], (count,), key=mx.random.key(seed))
 
 
 def alone(model: Laguna, ids: mx.array, caches: Sequence[LayerCache]) -> mx.array:

@@ -22,9 +22,8 @@ from models.settling import cast_parameters
 from tests.models import mlx_layouts as mlx
 from tests.models import packed_layouts as packed
 from tests.models import published_packing as packing
-from tests.models.packed_layouts import WIDE, Packer, Stored, write_both
+from tests.models.packed_layouts import MLP, ROUTED, WIDE, Packer, Stored, kv_scales, where, write_both
 from tests.models.plain_laguna import PlainLaguna
-from tests.models.test_compressed import kv_scales, where
 
 CLOSE = 1e-4
 """Largest difference of float32 logits, which reach about 6, from float64 ones."""
@@ -33,8 +32,7 @@ IDS = [(17 * at + 5) % 97 for at in range(40)]
 FULL: dict[str, Any] = WIDE["rope_parameters"]["full_attention"]
 SLIDING: dict[str, Any] = WIDE["rope_parameters"]["sliding_attention"]
 YARN = {key: value for key, value in FULL.items() if key not in ("rope_theta", "partial_rotary_factor")}
-ROUTED, SHARED, DENSE = r"\.experts\.", r"\.shared_expert\.", r"layers\.0\.mlp\."
-MLP = r"\.mlp\.(?!gate$)"
+SHARED, DENSE = r"\.shared_expert\.", r"layers\.0\.mlp\."
 LINEAR = r"_proj$|lm_head|embed_tokens|\.gate$"
 
 Tensors = dict[str, Stored]

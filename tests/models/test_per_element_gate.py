@@ -11,7 +11,7 @@ from models.contract import Row
 from models.experts import Experts
 from models.laguna import Laguna
 from tests.models.closeness import assert_same
-from tests.models.test_laguna import parameters, random_weights, tokens
+from tests.models.random_laguna import parameters, random_weights, tokens
 from tests.models.tiny_checkpoint import TARGET
 
 ONE_LAYER: dict[str, Any] = {

@@ -45,3 +45,13 @@ def test_nothing_is_global_and_no_object_is_probed() -> None:
 def test_a_file_has_a_name_that_says_something_and_hides_no_module() -> None:
     stems = {name: Path(name).stem for name in SOURCES}
     assert {name for name, stem in stems.items() if stem in VAGUE or stem in sys.stdlib_module_names} == set()
+
+
+def test_no_test_is_read_by_another() -> None:
+    imported = {
+        f"{name}: {node.module}"
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests.")
+    }
+    assert {found for found in imported if ".test_" in found} == set()

@@ -1,7 +1,6 @@
 """The README tells the truth about commands, flags and fields."""
 
 import re
-from pathlib import Path
 
 import click
 import pytest
@@ -10,21 +9,14 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsBas
 from server.api.chat.parameters import ONLY, WITHOUT_EFFECT
 from server.api.chat.schema import ChatRequest
 from server.cli import main, serve
+from tests.runtime.readme import README, row
 
-ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text("utf-8")
 COMMANDS = [
     "uv run laguna serve",
     "uv run --extra test pytest",
     'python3 -m venv .venv && .venv/bin/pip install -e ".[test]" && .venv/bin/laguna serve',
     'python3 -m venv .venv && .venv/bin/pip install -e ".[test]" && .venv/bin/pytest',
 ]
-
-
-def row(title: str) -> set[str]:
-    """The names in backticks in one row of the table of fields."""
-    line = next(line for line in README.splitlines() if line.startswith(f"| {title} |"))
-    return set(re.findall(r"`([a-z_]+)`", line))
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -11,7 +11,7 @@ import pytest
 
 from models.runtime import load_runtime
 from server.settings import Settings
-from tests.runtime.test_readme import README
+from tests.runtime.readme import README
 from tests.server.stand import running, wait_until
 
 

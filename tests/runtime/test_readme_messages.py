@@ -1,21 +1,11 @@
 """The README tells the truth about the fields of Anthropic's messages."""
 
-import re
-from pathlib import Path
-
 from anthropic.types.beta.message_create_params import MessageCreateParamsBase as BetaParams
 from anthropic.types.message_create_params import MessageCreateParamsBase as Params
 
 from server.api.messages.parameters import ONLY, WITHOUT_EFFECT
 from server.api.messages.schema import MessagesRequest
-
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-
-
-def row(title: str) -> set[str]:
-    """The names in backticks in one row of the table of fields."""
-    line = next(line for line in README.splitlines() if line.startswith(f"| {title} |"))
-    return set(re.findall(r"`([a-z_]+)`", line))
+from tests.runtime.readme import row
 
 
 def test_every_field_is_in_the_row_of_what_is_done_with_it() -> None:

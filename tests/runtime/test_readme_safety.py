@@ -1,7 +1,6 @@
 """The README's limits and statuses are those of the code."""
 
 import re
-from pathlib import Path
 
 from server import serving
 from server.api.limits import DEPTH, MOST, PARTS
@@ -9,8 +8,8 @@ from server.door.bounds import HEAD_BYTES, HEAD_FIELDS, URL_BYTES
 from server.door.keys import OPEN
 from server.draining import HARD_STOP
 from server.settings import Settings
+from tests.runtime.readme import README
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 SECTION = README.partition("## Safety and limits\n")[2].partition("\n## ")[0]
 ROWS = re.findall(r"^\| (`--[^|]*) \|([^|]*)\|", SECTION, re.MULTILINE)
 

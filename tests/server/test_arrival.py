@@ -15,22 +15,16 @@ import httpx2
 import pytest
 
 from models.checkpoint import embedded_path
-from models.hub import PATTERNS
 from models.progress import Progress
 from server.arrival import Arrival, TurnedBack
 from server.display import Display
 from server.settings import Settings
-from tests.models.fake_hub import Hub, Repository, serving
+from tests.models.fake_hub import Hub, Repository, files, serving
+from tests.server.process import answers, free_port
 from tests.server.script import ScriptPair, says
 from tests.server.stand import asked, running, wait_until
-from tests.server.test_command import answers, free_port
 
 STEP = Progress("load", "target", 250, 1000)
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    """What is wanted of a checkpoint."""
-    return {path.name: path.read_bytes() for pattern in PATTERNS for path in folder.glob(pattern)}
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from click.testing import CliRunner
 from server.cli import main
 from server.serving import run
 from server.settings import Settings
+from tests.server.process import answers, free_port
 from tests.server.stand import asked, wait_until
 from tests.server.wire import events, refused
 
@@ -77,11 +77,6 @@ def test_a_wrong_flag_is_a_usage_error(arguments: list[str], said: str) -> None:
     assert said in result.output
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return sock.getsockname()[1]
-
-
 def test_a_signal_ends_open_requests_with_a_word_and_the_process_in_time() -> None:
     port = free_port()
     process = subprocess.Popen([sys.executable, "-m", "tests.server.scripted", str(port)])
@@ -121,13 +116,6 @@ def test_ctrl_c_is_no_fault_and_a_taken_port_is_found_before_the_model_is_loaded
     finally:
         process.kill()
         process.wait()
-
-
-def answers(http: httpx2.Client) -> bool:
-    try:
-        return http.get("/ready").status_code == 200
-    except httpx2.TransportError:
-        return False
 
 
 def test_a_model_that_cannot_be_found_ends_the_process_with_an_error() -> None:

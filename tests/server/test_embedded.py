@@ -22,32 +22,14 @@ from server.events import Answer, summed
 from server.generation import begin
 from server.settings import Settings
 from server.turn import Turn, Wishes
-from tests.server.stand import running, wait_until
-
-WEATHER: ChatCompletionToolParam = {
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"type": "string"}, "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]}},
-            "required": ["city"],
-        },
-    },
-}
-ASK: ChatCompletionMessageParam = {"role": "user", "content": "What is the weather in Oslo?"}
-
+from tests.server.embedded import ASK, WEATHER, embedded
 
 GREETING: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello! Wie heißt du? 😀"}]
 
 
 @pytest.fixture(scope="module")
 def sdk() -> Iterator[openai.OpenAI]:
-    with (
-        running(partial(load_runtime, None, "auto"), Settings()) as (port, engine),
-        openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0, timeout=60) as client,
-    ):
-        wait_until(lambda: engine.health.state != "loading", 60)
+    with embedded() as client:
         yield client
 
 

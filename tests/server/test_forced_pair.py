@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, Literal
 
 import openai
@@ -12,21 +11,8 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from pydantic import BaseModel, Field
 
-from models.runtime import load_runtime
-from server.settings import Settings
-from tests.server.stand import running, wait_until
+from tests.server.embedded import WEATHER, embedded
 
-WEATHER: dict[str, Any] = {
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"type": "string"}, "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]}},
-            "required": ["city"],
-        },
-    },
-}
 COUNT: dict[str, Any] = {
     "type": "function",
     "function": {
@@ -58,11 +44,7 @@ class Verdict(BaseModel):
 
 @pytest.fixture(scope="module")
 def sdk() -> Iterator[openai.OpenAI]:
-    with (
-        running(partial(load_runtime, None, "auto"), Settings()) as (port, engine),
-        openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0, timeout=60) as client,
-    ):
-        wait_until(lambda: engine.health.state != "loading", 60)
+    with embedded() as client:
         yield client
 
 

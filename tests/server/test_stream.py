@@ -10,6 +10,7 @@ import pytest
 from models.tokenizer import TextDecoder
 from tests.server.script import ScriptPair, ScriptTokenizer, says
 from tests.server.stand import Stand, asked, stand
+from tests.server.texts import OSLO, TEXTS
 from tests.server.wire import chunks, deltas, events, folded
 
 WEATHER = {
@@ -21,20 +22,12 @@ WEATHER = {
 }
 PING = {"type": "function", "function": {"name": "ping"}}
 
-OSLO = "<tool_call>get_weather<arg_key>city</arg_key><arg_value>Oslo</arg_value></tool_call>"
-TEXTS = {
-    "plain": "Hello, wörld 😀!",
-    "empty": "",
-    "thought": "Let me see.</think>It is 7.",
-    "one call": f"I look.</think>{OSLO}",
-    "two calls": f"Both.</think>On it.{OSLO}<tool_call>ping</tool_call>",
-    "typed": "x</think><tool_call>get_weather<arg_key>city</arg_key><arg_value>Zürich</arg_value>"
-    "<arg_key>days</arg_key><arg_value>3</arg_value></tool_call>",
-    "only thought": "never ends",
-}
+
+# A stream has begun a call that was cut, and an answer has no such call.
+WHOLE = {name: text for name, text in TEXTS.items() if name != "a call without its end"}
 
 
-@pytest.fixture(scope="module", params=TEXTS.values(), ids=list(TEXTS))
+@pytest.fixture(scope="module", params=WHOLE.values(), ids=list(WHOLE))
 def served(request: pytest.FixtureRequest) -> Iterator[Stand]:
     with stand(ScriptPair(says(request.param))) as running:
         yield running

@@ -10,8 +10,8 @@ import pytest
 from models.checkpoint import embedded_path
 from models.runtime import load_runtime
 from server.settings import Settings
+from tests.server.embedded import ASK, WEATHER
 from tests.server.stand import running, wait_until
-from tests.server.test_embedded import ASK, WEATHER
 
 
 @pytest.mark.parametrize("stated", ["glm47", "json_tools"])

@@ -1,27 +1,20 @@
 """Completions of the embedded pair: really loaded, really drafting."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import httpx2
 import openai
 import pytest
 
-from models.runtime import load_runtime
-from server.settings import Settings
-from tests.server.stand import running, wait_until
+from tests.server.embedded import embedded
 
 PROMPT = "〈|EOS|〉<system>You are Laguna, a tiny assistant.</system>\n<user>Hello there!</user>\n<assistant></think>"
 
 
 @pytest.fixture(scope="module")
 def sdk() -> Iterator[openai.OpenAI]:
-    with (
-        running(partial(load_runtime, None, "auto"), Settings(prefix_cache_gib=0.05)) as (port, engine),
-        openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0, timeout=60) as client,
-    ):
-        wait_until(lambda: engine.health.state != "loading", 60)
+    with embedded(prefix_cache_gib=0.05) as client:
         yield client
 
 

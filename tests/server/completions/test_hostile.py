@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from server.api.completions import schema
 from server.errors import Refusal, UnreadableBody
 from server.verdicts import envelope
+from tests.server.hostile import VALUES
 from tests.server.script import ScriptPair, says
 from tests.server.stand import stand
-from tests.server.test_hostile_requests import VALUES
 
 TYPE = {"content-type": "application/json"}
 IDS = st.lists(st.integers(-1, 300) | VALUES, max_size=3)

@@ -16,6 +16,7 @@ from server.transcript import Transcript
 from tests.server.messages.wire import asked, folded, frames, post, streamed
 from tests.server.script import SPECIALS, ScriptPair, ScriptTokenizer, forever, ids_of, says
 from tests.server.stand import Stand, stand
+from tests.server.texts import OSLO, TEXTS
 from tools.events import merged
 from tools.laguna import Reader, fold
 from tools.stops import Stops
@@ -25,16 +26,6 @@ WEATHER = {
     "input_schema": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},
 }
 PING = {"name": "ping", "input_schema": {"type": "object"}}
-OSLO = "<tool_call>get_weather<arg_key>city</arg_key><arg_value>Oslo</arg_value></tool_call>"
-TEXTS = {
-    "plain": "Hello, wörld 😀!",
-    "empty": "",
-    "thought": "Let me see.</think>It is 7.",
-    "one call": f"I look.</think>{OSLO}",
-    "two calls and text between": f"Both.</think>On it.{OSLO}And<tool_call>ping</tool_call>",
-    "only thought": "never ends",
-    "a call without its end": f"x</think>{OSLO}<tool_call>get_weather<arg_key>city</arg_key><arg_value>Os",
-}
 THINKS = {"tools": [WEATHER, PING], "thinking": {"type": "adaptive"}}
 
 
