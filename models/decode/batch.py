@@ -235,9 +235,11 @@ class Batch:
                 session.tally.started = max(landing.since, self._landed)
             if session.finish is None and share.draws:
                 left = session.budget(unread=False)
-                drawn = share.drawn(ids, landing.drafted)
+                drawn = share.drawn(ids, landing.round.drawn_from)
                 kept = keep(share.drafted(ids), drawn, session.request.stop_ids, left)
                 self._settle(share, kept, landing.round, now)
+                other = share.otherwise(ids, landing.drafted, landing.round.drawn_from)
+                self._pace.compared(session, share.block, kept.agreed, list(zip(other, drawn, strict=False)))
                 scores = share.scores(ids, landing.round.scored_from)[: len(kept.ids)]
                 updates.append(_update(share, kept, scores, self._scored.pop(session, None)))
             elif session.finish is None and share.mark:

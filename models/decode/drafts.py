@@ -37,6 +37,8 @@ class Drafts:
     count: int = 0
     ids: tuple[int, ...] = ()
     """The drafts where they are known beforehand; empty where the speculator is to draw them."""
+    likeliest: bool = False
+    """The speculator draws its likeliest ids, whatever the noise."""
 
     @property
     def drawn(self) -> int:

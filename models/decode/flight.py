@@ -44,9 +44,15 @@ class Share:
         """Its drafts, in a packed read if they are there."""
         return self.block.ids or ids[self.draft : self.draft + self.drafts]
 
-    def drawn(self, ids: Sequence[int], drafted: int) -> Sequence[int]:
-        """What the target drew for it, in a packed read that starts with all `drafted` drafts."""
-        start = drafted + self.pick
+    def otherwise(self, ids: Sequence[int], drafted: int, drawn_from: int) -> Sequence[int]:
+        """What its drafts had been with or without the noise, in a packed read that has them after the `drafted`."""
+        if self.block.ids or drawn_from == drafted or self.session.request.sampling.temperature == 0:
+            return ()
+        return ids[drafted + self.draft : drafted + self.draft + self.drafts]
+
+    def drawn(self, ids: Sequence[int], drawn_from: int) -> Sequence[int]:
+        """What the target drew for it, in a packed read that has the first id so drawn at `drawn_from`."""
+        start = drawn_from + self.pick
         return ids[start : start + self.drafts + 1]
 
     def scores(self, ids: Sequence[int], scored_from: int) -> list[Scored]:

@@ -198,7 +198,7 @@ def _parts(
             where = session.caches, session.context, session.request.sampling, session.fed
             draws = session.fed + count == session.length + (session in drawn)
             wants = session.past(), session.constraint if draws else None, session.request.top_logprobs
-            parts.append((session, Part(*where, ids, source, block.count, *wants, given=block.ids), block))
+            parts.append((session, Part(*where, ids, source, block.count, *wants, block.ids, block.likeliest), block))
     return parts
 
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from models.decode.acceptance import Record, Subject
 from models.decode.blocks import Choice, Offer, Wish
 from models.decode.costs import bucket
+from models.decode.coupling import Coupling, Heat
 from models.decode.drafts import GIVEN_ROWS, Drafts, Proposal
 from models.decode.flight import Flight
 from models.decode.reading import Others, Reading
@@ -48,6 +49,7 @@ class Pace:
             raise InvalidRequest("prefill_chunk", min(chunk, beside), "at least 1")
         self._block, self._plain_before = block, False
         self._chunk, self._beside, self._reading = chunk, beside, Reading()
+        self._coupling = Coupling()
         widths = tuple(sorted({*candidates(block), *candidates(max(block, GIVEN_ROWS))}))
         self._table = Table(widths) if learned is None else replace(learned, widths=widths)
 
@@ -72,7 +74,7 @@ class Pace:
         wishes = [Wish(self._offers(session, session in drawn), self._fixed(session)) for session in decoding]
         context = sum(session.length for session in decoding)
         decision, table = decide(self._table, wishes, bucket(context))
-        blocks = dict(zip(decoding, map(_block, decision.choices), strict=True))
+        blocks = dict(zip(decoding, map(self._block_of, decoding, decision.choices), strict=True))
         spared = [
             (session, offer.subject)
             for session, wish in zip(decoding, wishes, strict=True)
@@ -102,6 +104,15 @@ class Pace:
         session.record = session.record.after(subject, drafted, agreed)
         session.judged[subject] += 1
         self._table = accept(self._table, subject, drafted, agreed)
+
+    def compared(self, session: Session, block: Drafts, agreed: int, others: Sequence[tuple[int, int]]) -> None:
+        """Learn whether drafts should share the noise; `others`: what else could be drafted, and the target's ids."""
+        if block.subject is not None and others:
+            # Beyond the first draft that was refused, the target answered to another text.
+            other = sum(draft == drawn for draft, drawn in others[: agreed + 1])
+            heat = Heat.of(block.subject.phase, session.request.sampling.temperature)
+            pair = (other, agreed) if block.likeliest else (agreed, other)
+            self._coupling = self._coupling.after(heat, *pair)
 
     def measured(self, landed: Flight, seconds: float, *, followed: bool) -> None:
         """Learn what a round cost; `followed` says that the next one was already enqueued when it was read.
@@ -137,6 +148,13 @@ class Pace:
                 offers.append(Offer(subject, session.record.of(subject), len(ids) + 1, ids))
         return tuple(offers)
 
+    def _block_of(self, session: Session, choice: Choice) -> Drafts:
+        if choice.offer is None:
+            return Drafts()
+        drafts, subject = choice.rows - 1, choice.offer.subject
+        likeliest = self._coupling.likeliest(Heat.of(subject.phase, session.request.sampling.temperature))
+        return Drafts(subject, drafts, choice.offer.ids[:drafts], likeliest)
+
     def _fixed(self, session: Session) -> int | None:
         return max(self._block, GIVEN_ROWS) if session.request.speculation == "always" else None
 
@@ -155,10 +173,3 @@ def _decodes(session: Session, unread: bool) -> bool:
         and bool(session.emitted or unread)
         and session.length + unread - session.fed == 1
     )
-
-
-def _block(choice: Choice) -> Drafts:
-    if choice.offer is None:
-        return Drafts()
-    drafts = choice.rows - 1
-    return Drafts(choice.offer.subject, drafts, choice.offer.ids[:drafts])

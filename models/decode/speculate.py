@@ -75,6 +75,8 @@ class Part:
     """Alternatives to report beside the log probability of each drawn id; None reports neither."""
     given: tuple[int, ...] = ()
     """The drafts where they are known; else the speculator draws them."""
+    likeliest: bool = False
+    """It draws its likeliest ids, whatever the noise."""
 
     @property
     def known(self) -> int:
@@ -116,9 +118,15 @@ class Round:
     drawn: mx.array
     """int32 [R]: the target's ids, drafts + 1 for each part in order."""
     packed: mx.array
-    """int32 [D + R + S]: all drafts that were drawn, then `drawn`, then the scores: the one thing the host reads."""
+    """int32 [D + O + R + S], the one thing the host reads.
+
+    All drafts that were drawn; where a row is hot, what each had been with the noise instead of without, or the other
+    way round; `drawn`; the scores.
+    """
+    drawn_from: int
+    """D + O, where O is D or 0."""
     scored_from: int
-    """D + R."""
+    """D + O + R."""
     taps: tuple[mx.array, ...]
 
 
@@ -142,13 +150,13 @@ def run(
     pool = [mx.array(host, dtype=mx.int32)] if host else []
     pool += [] if carried is None else [carried]
     places = _places(parts, len(host), sum(array.size for array in pool))
-    drafted = None
+    drafted: list[mx.array] = []
     if speculator is not None and any(part.unknown for part in parts):
         blocks = [block for block in zip(parts, places, picks, strict=True) if block[0].unknown]
         drafted = _draft(speculator, blocks, pool, noise)
         # The device drafts while the target's pass is still being written down.
         mx.async_eval(drafted)
-        pool.append(drafted)
+        pool.append(drafted[0])
     ids = _gather(pool, [place for own in places for place in own])
     if masks is not None:
         mx.async_eval(ids)
@@ -159,9 +167,9 @@ def run(
         logit_rows=_logit_rows(parts),
     )
     drawn = draw(_allowed(parts, _processed(parts, output.logits, ids), ids, masks), wanted, noise)
-    chosen = [drawn] if drafted is None else [drafted, drawn]
-    scored_from = sum(array.size for array in chosen)
-    return Round(drawn, _joined([*chosen, *_scores(parts, output.logits, drawn)]), scored_from, output.taps)
+    packed = _joined([*drafted, drawn, *_scores(parts, output.logits, drawn)])
+    drawn_from = sum(array.size for array in drafted)
+    return Round(drawn, packed, drawn_from, drawn_from + drawn.size, output.taps)
 
 
 def absorb(speculator: Speculator, waiting: Sequence[tuple[Sequence[LayerCache], Sequence[Tapped]]]) -> None:
@@ -175,15 +183,24 @@ def absorb(speculator: Speculator, waiting: Sequence[tuple[Sequence[LayerCache],
 
 def _draft(
     speculator: Speculator, blocks: Sequence[tuple[Part, list[int], list[Pick]]], pool: Sequence[mx.array], noise: Noise
-) -> mx.array:
-    """Each block is a part, where its ids lie in the pool, and what its rows draw."""
+) -> list[mx.array]:
+    """The drafts, int32 [D], and where a row is hot what they had been otherwise.
+
+    Each block is a part, where its ids lie in the pool, and what its rows draw.
+    """
     anchors = _gather(pool, [places[0] for _, places, _ in blocks])
     logits = speculator.draft_block(anchors, _rows([(part.rows, part.context) for part, _, _ in blocks]))
     # A draft is drawn as its row will be, as far as that does not hang on the drafts before it.
     parts = [part for part, _, _ in blocks]
     unread = [anchors[place : place + part.lead] for place, part in enumerate(parts)]
     logits = _each(parts, [part.drafts for part in parts], logits, unread)
-    return draw(logits, [pick for _, _, picks in blocks for pick in picks[:-1]], noise)
+    wanted = [pick for _, _, picks in blocks for pick in picks[:-1]]
+    drawn = draw(logits, wanted, noise)
+    if all(pick.sampling.temperature == 0 for pick in wanted):
+        return [drawn]
+    likeliest = mx.argmax(logits, axis=-1).astype(mx.int32)
+    bold = mx.array([part.likeliest for part in parts for _ in range(part.drafts)])
+    return [mx.where(bold, likeliest, drawn), mx.where(bold, drawn, likeliest)]
 
 
 def _places(parts: Sequence[Part], carried_from: int, drafted_from: int) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""Drafts that share the target's noise against the likeliest drafts: what is accepted when sampling is hot."""
+"""Drafts that share the target's noise where that pays against the likeliest ones: what is accepted when it is hot."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -56,7 +56,7 @@ GOALS = (
     Goal("rollback against concat-and-trim", lambda f: f["rollback"]["ratio"], 0.1, at_least=False),
     *(
         Goal(
-            f"coupled against likeliest drafts at {temperature}",
+            f"drafts coupled where it pays against likeliest ones at {temperature}",
             lambda f, temperature=temperature: f["coupled"][temperature]["ratio"],
             1.0,
             at_least=True,
