@@ -92,6 +92,11 @@ CASES: dict[str, Case] = {
     "XS.2-INT4": Case(of.XS_2_FLAT | packing.XS_INT4, compressed(*INT4_THEN_8)),
     "XS-2.1": Case(of.XS_2_1, plain),
     "XS-2.1-FP8": Case(of.XS_2_1 | packing.XS_FP8, compressed((MLP, layout.fp8_packed), scales=True)),
+    "XS-2.1-FP8, packed again": Case(
+        of.XS_2_1 | packing.XS_FP8,
+        compressed((MLP, layout.fp8_packed), scales=True),
+        loading=Loading(fp8_bits=8),
+    ),
     "XS-2.1-NVFP4": Case(
         of.XS_2_1 | packing.XS_2_1_NVFP4, compressed((rf"{ROUTED}|{SHARED}", layout.fp4_packed), scales=True)
     ),

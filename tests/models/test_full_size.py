@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from models.config import TargetConfig
+from models.config import SpeculatorConfig, TargetConfig
+from models.memory import footprint
 from tests.models import published as of
 from tests.models.full_size import CASES
 from tests.runtime.readme import README
@@ -97,10 +98,49 @@ ROWS = {
 
 
 def test_the_readmes_table_has_the_sums_of_what_was_opened(opened: dict[str, dict[str, Any]]) -> None:
-    table = README.partition("## What loads")[2].partition("\n## ")[0]
+    table = README.partition("### What loads")[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.split("|")[1:4]] for line in table.splitlines() if line.startswith("| ")][1:]
     shown = {case: (file, held) for name, file, held in rows for case in ROWS.get(name, [name])}
     seen = {name: (f"{found['bytes'] / 1e9:.1f}", f"{found['held'] / 1e9:.1f}") for name, found in opened.items()}
     assert len(shown) >= 20
     assert shown == {name: seen[name] for name in shown}
-    assert f"`--quantize-fp8 8` {opened['S-2.1-FP8, packed again']['held'] / 1e9:.1f}" in table
+    for name in ("XS-2.1-FP8, packed again", "S-2.1-FP8, packed again"):
+        assert f"`--quantize-fp8 8` {opened[name]['held'] / 1e9:.1f}" in table
+
+
+NEEDED = {
+    "XS-2.1": (of.XS_2_1, of.XS_2_1_DFLASH, "XS-2.1-DFlash"),
+    "S-2.1": (of.S_2_1, of.S_2_1_DFLASH, "S-2.1-DFlash"),
+    "M.1": (of.M_1, None, None),
+}
+"""A model of the short table, by its name: its configuration, and its speculator's with its case."""
+PRECISIONS = {
+    "MLX 4 bit": ", 4-bit MLX with a bare router",
+    "MLX 8 bit": ", 8-bit MLX",
+    "MLX mixed by module": ", MLX mixed by module",
+    "FP8, with `--quantize-fp8 8`": "-FP8, packed again",
+    "bf16": "",
+}
+
+
+def test_the_readmes_short_table_says_what_is_fetched_and_what_is_needed(opened: dict[str, dict[str, Any]]) -> None:
+    section = README.partition("## Real models")[2].partition("\n### ")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:5]] for line in section.splitlines() if line.startswith("| ")]
+    name, wrong = "", list[str]()
+    for model, precision, download, needs in rows[1:]:
+        name = next((known for known in NEEDED if f" {known} " in model), name)
+        target, draft, partner = NEEDED[name]
+        found = opened[name + PRECISIONS.get(precision, f"-{precision}")]
+        drafts = opened[partner] if partner is not None else {"bytes": 0, "held": 0}
+        sums = footprint(
+            TargetConfig.from_dict(target),
+            None if draft is None else SpeculatorConfig.from_dict(draft),
+            width=2,
+            target_weights=found["held"],
+            speculator_weights=drafts["held"],
+        )
+        told = (f"{(found['bytes'] + drafts['bytes']) / 1e9:.1f}", f"{sums.least(32768) / 1e9:.1f}")
+        wrong += [f"{name} {precision}: {' and '.join(told)}"] if told != (download, needs) else []
+        assert f"{sums.session(32768) / 1e9:.1f} GB with {name.removesuffix('-2.1')}" in section
+    assert len(rows) == 16
+    assert not wrong, "\n".join(wrong)

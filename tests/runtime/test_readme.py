@@ -9,7 +9,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsBas
 from server.api.chat.parameters import ONLY, WITHOUT_EFFECT
 from server.api.chat.schema import ChatRequest
 from server.cli import main, serve
-from tests.runtime.readme import README, row
+from tests.runtime.readme import README, ROOT, row
 
 COMMANDS = [
     "uv run laguna serve",
@@ -21,7 +21,27 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_set_up_commands_are_one_line_each(command: str) -> None:
-    assert f"`{command}`" in README
+    blocks = re.findall(r"```bash\n(.*?)```", README.partition("## Quick start\n")[2], re.DOTALL)
+    assert command in "".join(blocks[:2]).splitlines()
+
+
+def anchor(heading: str) -> str:
+    """Where a heading can be linked to."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def test_every_link_inside_leads_somewhere() -> None:
+    headings = {anchor(line.lstrip("# ")) for line in README.splitlines() if re.match("#{1,3} ", line)}
+    links = re.findall(r"\]\(([^)]+)\)", README)
+    assert [link for link in links if link.startswith("#") and link[1:] not in headings] == []
+    paths = [link for link in links if not link.startswith(("#", "http"))]
+    assert len(paths) > 4
+    assert [path for path in paths if not (ROOT / path).is_file()] == []
+
+
+def test_every_fold_has_a_title_and_an_end_and_room_for_what_is_in_it() -> None:
+    folds = re.findall(r"^<details><summary>[^\n]+</summary>\n\n.*?\n\n</details>$", README, re.DOTALL | re.MULTILINE)
+    assert len(folds) == README.count("<details>") == README.count("</details>") > 5
 
 
 def test_every_flag_it_names_exists() -> None:
