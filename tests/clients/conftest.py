@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def base() -> Iterator[str]:
     """The address of the API."""
     with running(partial(load_runtime, None, "auto"), Settings(context_length=CONTEXT)) as (port, engine):
-        wait_until(lambda: engine.health.state != "loading", 60)
+        wait_until(lambda: engine.health.state != "loading")
         yield f"http://127.0.0.1:{port}/v1"
 
 

@@ -30,7 +30,7 @@ WEATHER = {
 @pytest.fixture(scope="module")
 def port() -> Generator[int]:
     with running(load_runtime, Settings()) as (port, engine):
-        wait_until(lambda: engine.health.state != "loading", 60)
+        wait_until(lambda: engine.health.state != "loading")
         yield port
 
 

@@ -158,10 +158,10 @@ def test_a_signal_ends_the_server_too(tmp_path: Path) -> None:
     )
     door = Door(f"http://127.0.0.1:{port}", None)
     try:
-        wait_until(lambda: isinstance(door.look(), Loading | Served) or process.poll() is not None, 60)
+        wait_until(lambda: isinstance(door.look(), Loading | Served) or process.poll() is not None)
         process.terminate()
         process.communicate(timeout=30)
-        wait_until(lambda: door.look() is None, 10)
+        wait_until(lambda: door.look() is None)
     finally:
         process.kill()
         process.wait()

@@ -71,11 +71,11 @@ def scene(**settings: object) -> Generator[Scene]:
         there = Scene(pair, engine, port)
         try:
             yield there
-            wait_until(lambda: there.idle, 10)
+            wait_until(lambda: there.idle)
         finally:
             pair.gate.set()
         pair.requests.clear()
-        wait_until(lambda: not kept(), 10)
+        wait_until(lambda: not kept())
     gc.unfreeze()
     assert len(os.listdir("/dev/fd")) <= files
 

@@ -93,9 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
     try:
         with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
-            wait_until(lambda: answers(http) or process.poll() is not None, 120)
+            wait_until(lambda: answers(http) or process.poll() is not None)
             samples = asyncio.run(soaked(port, process.pid, chosen.minutes * 60, chosen.clients, account))
-            wait_until(lambda: http.get("/health").json()["running"] == 0, 30)
+            wait_until(lambda: http.get("/health").json()["running"] == 0)
             left = http.get("/health").json()
     finally:
         process.terminate()

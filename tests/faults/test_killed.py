@@ -50,7 +50,7 @@ def life(folder: Path, *, pieces: int | None = None) -> Generator[Life]:
     )
     try:
         with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
-            wait_until(lambda: answers(http) or process.poll() is not None, 90)
+            wait_until(lambda: answers(http) or process.poll() is not None)
             yield Life(process, http)
     finally:
         process.kill()

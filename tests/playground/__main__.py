@@ -54,7 +54,7 @@ def main(folder: Path) -> None:
     """Raises what the browser raises where it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
     with running(partial(load_runtime, None, "auto"), Settings()) as (port, engine), sync_playwright() as playwright:
-        wait_until(lambda: engine.health.state != "loading", 60)
+        wait_until(lambda: engine.health.state != "loading")
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments())
         for size in SIZES:
             for scheme in ("light", "dark"):

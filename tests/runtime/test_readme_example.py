@@ -18,7 +18,7 @@ from tests.server.stand import running, wait_until
 @pytest.fixture(scope="module")
 def address() -> Generator[str]:
     with running(load_runtime, Settings()) as (port, engine):
-        wait_until(lambda: engine.health.state != "loading", 60)
+        wait_until(lambda: engine.health.state != "loading")
         yield f"http://127.0.0.1:{port}"
 
 

@@ -32,5 +32,5 @@ def embedded(**settings: object) -> Generator[openai.OpenAI]:
         running(partial(load_runtime, None, "auto"), Settings.model_validate(settings)) as (port, engine),
         openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0, timeout=60) as client,
     ):
-        wait_until(lambda: engine.health.state != "loading", 60)
+        wait_until(lambda: engine.health.state != "loading")
         yield client

@@ -18,6 +18,9 @@ from server.serving import configured
 from server.settings import Settings
 from tests.server.script import ScriptPair
 
+PATIENCE = 90.0
+"""Seconds until a test gives up; a machine under load is no fault."""
+
 
 @dataclass(frozen=True)
 class Stand:
@@ -33,7 +36,7 @@ class Stand:
         """A chat completion with one user message, unless `messages` says otherwise."""
         return self.http.post("/v1/chat/completions", json=asked(**body))
 
-    def wait_until(self, holds: Callable[[], bool], seconds: float = 5.0) -> None:
+    def wait_until(self, holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
         wait_until(holds, seconds)
 
 
@@ -41,7 +44,7 @@ def asked(**body: object) -> dict[str, object]:
     return {"model": "Laguna-Script", "messages": [{"role": "user", "content": "hi"}]} | body
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 5.0) -> None:
+def wait_until(holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "it did not happen in time"
@@ -63,11 +66,11 @@ def running(
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        wait_until(lambda: server.started, 10)
+        wait_until(lambda: server.started)
         yield server.servers[0].sockets[0].getsockname()[1], engine
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
 
 
@@ -76,8 +79,8 @@ def stand(pair: ScriptPair, **settings: object) -> Generator[Stand]:
     """A server around a script, loaded and ready."""
     with (
         running(lambda: pair, Settings.model_validate(settings)) as (port, engine),
-        httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as http,
-        openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0, timeout=10) as sdk,
+        httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as http,
+        openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0, timeout=PATIENCE) as sdk,
     ):
         wait_until(lambda: engine.health.state != "loading")
         try:

@@ -51,7 +51,7 @@ def test_a_pair_is_fetched_from_a_hub_and_answers(tmp_path: Path) -> None:
         hub.repositories["me/Tiny-DFlash"] = Repository({"main": files(embedded_path() / "speculator")})
         flags = ("--model", "me/Tiny", "--revision", "v1", "--speculator", "me/Tiny-DFlash")
         with served_from(hub, tmp_path, *flags) as (process, http):
-            wait_until(lambda: answers(http) or process.poll() is not None, 60)
+            wait_until(lambda: answers(http) or process.poll() is not None)
             answer = http.post("/v1/chat/completions", json=asked(model="me/Tiny", max_tokens=5)).json()
             assert answer["usage"]["completion_tokens"] == 5
             assert http.get("/health").json()["loading"] is None
@@ -66,9 +66,9 @@ def test_ctrl_c_ends_a_download_that_stands_still(tmp_path: Path) -> None:
         hub.repositories["me/Tiny"] = Repository({"main": files(embedded_path())})
         hub.stalled["model.safetensors"] = 100_000
         with served_from(hub, tmp_path, "--model", "me/Tiny") as (process, http):
-            wait_until(lambda: hub.downloads("model.safetensors") == [None], 60)
+            wait_until(lambda: hub.downloads("model.safetensors") == [None])
             small = sum(len(data) for name, data in files(embedded_path()).items() if name != "model.safetensors")
-            wait_until(lambda: loading(http) == ("download", small), 10)
+            wait_until(lambda: loading(http) == ("download", small))
             process.send_signal(signal.SIGINT)
             said = process.communicate(timeout=15)[1]
     assert process.returncode == 0

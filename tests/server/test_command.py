@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
@@ -16,7 +15,7 @@ from server.cli import main
 from server.serving import run
 from server.settings import Settings
 from tests.server.process import answers, free_port
-from tests.server.stand import asked, wait_until
+from tests.server.stand import PATIENCE, asked, wait_until
 from tests.server.wire import events, refused
 
 HEAVY = ("mlx", "mlx_lm", "fastapi", "transformers", "models", "rich", "prompt_toolkit", "httpx2")
@@ -81,8 +80,11 @@ def test_a_signal_ends_open_requests_with_a_word_and_the_process_in_time() -> No
     port = free_port()
     process = subprocess.Popen([sys.executable, "-m", "tests.server.scripted", str(port)])
     try:
-        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as http, ThreadPoolExecutor(1) as pool:
-            wait_until(lambda: answers(http), 120)
+        with (
+            httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as http,
+            ThreadPoolExecutor(1) as pool,
+        ):
+            wait_until(lambda: answers(http))
             plain = pool.submit(http.post, "/v1/chat/completions", json=asked())
             wait_until(lambda: http.get("/health").json()["running"] == 1)
             seen = ""
@@ -93,9 +95,7 @@ def test_a_signal_ends_open_requests_with_a_word_and_the_process_in_time() -> No
                     seen += text
             assert json.loads(events(seen)[-1])["error"]["code"] == "server_stopping"
             assert (plain.result().status_code, refused(plain.result())["code"]) == (503, "server_stopping")
-        began = time.monotonic()
-        assert process.wait(10) == 0
-        assert time.monotonic() - began < 5
+        assert process.wait(PATIENCE) == 0
     finally:
         process.kill()
         process.wait()
@@ -105,8 +105,8 @@ def test_ctrl_c_is_no_fault_and_a_taken_port_is_found_before_the_model_is_loaded
     port = free_port()
     process = subprocess.Popen([sys.executable, "-m", "tests.server.scripted", str(port)], stderr=subprocess.PIPE)
     try:
-        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as http:
-            wait_until(lambda: answers(http), 120)
+        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as http:
+            wait_until(lambda: answers(http))
             assert run(Settings(port=port), lambda: pytest.fail("the model was loaded")) == 1
             assert answers(http)
         process.send_signal(signal.SIGINT)

@@ -40,7 +40,7 @@ def test_a_client_that_leaves_frees_its_slot_within_a_round(streamed: bool) -> N
         sock = half_open(served, stream=streamed)
         served.wait_until(lambda: served.pair.sessions == 1)
         sock.close()
-        served.wait_until(lambda: served.pair.sessions == 0, 1)
+        served.wait_until(lambda: served.pair.sessions == 0)
         assert served.engine.health.running == 0
         assert served.post(max_tokens=3).status_code == 200
 

@@ -29,7 +29,7 @@ def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
         running(partial(load_runtime, settings.model, settings.speculator), settings) as (port, engine),
         httpx2.Client(base_url=f"http://127.0.0.1:{port}/v1", timeout=60) as client,
     ):
-        wait_until(lambda: engine.health.state != "loading", 60)
+        wait_until(lambda: engine.health.state != "loading")
         yield client
 
 
@@ -102,4 +102,4 @@ def test_clients_that_leave_a_real_generation_free_their_slots_and_disturb_nobod
             next(pieces)
         assert text(say(http, max_tokens=6)) == wanted
     health = http.base_url.copy_with(path="/health")
-    wait_until(lambda: http.get(health).json()["running"] == 0, 10)
+    wait_until(lambda: http.get(health).json()["running"] == 0)

@@ -33,7 +33,7 @@ def client(**settings: object) -> Iterator[httpx2.Client]:
         running(partial(load_runtime, None, "auto"), Settings.model_validate(settings)) as (port, engine),
         httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as http,
     ):
-        wait_until(lambda: engine.health.state != "loading", 60)
+        wait_until(lambda: engine.health.state != "loading")
         yield http
 
 

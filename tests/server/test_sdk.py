@@ -77,7 +77,7 @@ def test_leaving_a_stream_early_frees_the_slot() -> None:
             for number, _ in enumerate(stream):
                 if number == 3:
                     break
-        served.wait_until(lambda: served.pair.sessions == 0, 1)
+        served.wait_until(lambda: served.pair.sessions == 0)
 
 
 def test_errors_arrive_as_the_exceptions_of_the_sdk() -> None:

@@ -28,7 +28,7 @@ def test_the_reader_is_lagunas_whatever_parser_the_tokenizer_config_names(tmp_pa
         running(partial(load_runtime, str(tmp_path), "none"), Settings()) as (port, engine),
         httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as http,
     ):
-        wait_until(lambda: engine.health.state != "loading", 60)
+        wait_until(lambda: engine.health.state != "loading")
         choice = http.post("/v1/chat/completions", json=body).json()["choices"][0]
     assert choice["finish_reason"] == "tool_calls"
     (call,) = choice["message"]["tool_calls"]

@@ -23,11 +23,6 @@ class Heard:
         return json.loads(self.body)["error"]
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return sock.getsockname()[1]
-
-
 def connected(served: Stand) -> socket.socket:
     return socket.create_connection(("127.0.0.1", served.port), timeout=10)
 

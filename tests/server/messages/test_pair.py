@@ -40,7 +40,7 @@ class Verdict(BaseModel):
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     with running(partial(load_runtime, None, "auto"), Settings()) as (port, engine):
-        wait_until(lambda: engine.health.state != "loading", 60)
+        wait_until(lambda: engine.health.state != "loading")
         yield port
 
 

@@ -141,4 +141,4 @@ def test_leaving_a_stream_early_frees_the_slot() -> None:
             for number, _ in enumerate(stream):
                 if number == 4:
                     break
-        served.wait_until(lambda: pair.sessions == 0, 1)
+        served.wait_until(lambda: pair.sessions == 0)

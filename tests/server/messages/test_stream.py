@@ -113,7 +113,7 @@ def test_a_plain_answer_whose_client_leaves_frees_its_slot() -> None:
         with socket.create_connection(("127.0.0.1", served.port)) as client:
             client.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
             served.wait_until(lambda: pair.sessions == 1)
-        served.wait_until(lambda: pair.sessions == 0, 1)
+        served.wait_until(lambda: pair.sessions == 0)
 
 
 ALPHABET = st.sampled_from([*SPECIALS, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "ping", "get_weather"])

@@ -33,7 +33,7 @@ HELLO = "Hello! Wie heißt du?"
 @pytest.fixture(scope="module")
 def client() -> Iterator[openai.OpenAI]:
     with running(load_runtime, Settings()) as (port, engine):
-        wait_until(lambda: engine.health.state != "loading", 60)
+        wait_until(lambda: engine.health.state != "loading")
         with openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0, timeout=60) as sdk:
             yield sdk
 

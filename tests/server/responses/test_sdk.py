@@ -177,7 +177,7 @@ def test_a_stream_is_cancelled_by_another_request() -> None:
         *_, last = stream
         assert last.type == "response.failed"
         assert last.response.status == "cancelled"
-        served.wait_until(lambda: pair.sessions == 0, 1)
+        served.wait_until(lambda: pair.sessions == 0)
         assert served.sdk.responses.cancel(first.response.id).status == "cancelled"
         done = served.sdk.responses.create(model=MODEL, input="hi", max_output_tokens=3)
         with pytest.raises(openai.BadRequestError, match="Cannot cancel a response that is incomplete"):

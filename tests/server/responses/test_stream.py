@@ -144,8 +144,8 @@ def test_leaving_a_stream_frees_its_slot_and_forgets_the_response() -> None:
             text = next(arriving)
             id_ = events(text[: text.index("\n\n") + 2])[0]["response"]["id"]
             assert served.http.get(f"/v1/responses/{id_}").json()["status"] == "in_progress"
-        served.wait_until(lambda: pair.sessions == 0, 1)
-        served.wait_until(lambda: served.http.get(f"/v1/responses/{id_}").status_code == 404, 1)
+        served.wait_until(lambda: pair.sessions == 0)
+        served.wait_until(lambda: served.http.get(f"/v1/responses/{id_}").status_code == 404)
 
 
 ALPHABET = st.sampled_from([*SPECIALS, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "ping", "get_weather"])
