@@ -37,6 +37,15 @@ def test_the_curl_example_is_answered_with_a_call(address: str) -> None:
     assert answer["choices"][0]["finish_reason"] == "tool_calls"
 
 
+def test_the_example_of_structured_output_is_answered_by_its_schema(address: str) -> None:
+    body = re.search(r"-d '(.*)'", block("bash", "response_format"), re.DOTALL)
+    assert body is not None
+    answer = httpx2.post(f"{address}/v1/chat/completions", json=json.loads(body[1]), timeout=60).json()
+    content = answer["choices"][0]["message"]["content"]
+    assert f"The content is `{content.strip()}`" in README
+    assert json.loads(content)["days"] in range(1, 8)
+
+
 def test_the_sdk_example_calls_the_tool_and_reads_its_result(address: str) -> None:
     code = block("python", "OpenAI").replace("http://127.0.0.1:8000", address)
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=90, check=False)
