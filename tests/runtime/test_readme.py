@@ -1,6 +1,7 @@
 """The README tells the truth about commands, flags and fields."""
 
 import re
+from importlib.util import find_spec
 
 import click
 import pytest
@@ -37,6 +38,15 @@ def test_every_link_inside_leads_somewhere() -> None:
     paths = [link for link in links if not link.startswith(("#", "http"))]
     assert len(paths) > 4
     assert [path for path in paths if not (ROOT / path).is_file()] == []
+
+
+def test_every_module_and_file_that_it_names_exists() -> None:
+    modules = set(re.findall(r"python -m ([\w.]+\w)", README))
+    assert len(modules) > 6
+    assert [name for name in modules if find_spec(name) is None] == []
+    places = set(re.findall(r"`((?:server|models|tools|tests|\.ci)/[\w./-]*)`", README))
+    assert len(places) > 10
+    assert [place for place in places if not (ROOT / place).exists()] == []
 
 
 def test_every_fold_has_a_title_and_an_end_and_room_for_what_is_in_it() -> None:
