@@ -1,6 +1,5 @@
 """Servers in processes of their own: ours, and mlx-lm's on the same checkpoint and the same BLAS."""
 
-import socket
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from tests.bench.blas import environment
 from tests.bench.client import Body, Heard, chat
+from tests.server.process import free_port
 
 START = 120.0
 """Seconds a server has to answer for the first time."""
@@ -63,7 +63,7 @@ def serving(command: Command, library: Path | None) -> Generator[Server]:
     Raises:
         RuntimeError: it ended before it answered, or took too long.
     """
-    port = _free_port()
+    port = free_port()
     child = subprocess.Popen(
         [*command.words, "--port", str(port)],
         env=environment(library),
@@ -93,9 +93,3 @@ def _answering(command: Command, port: int, child: subprocess.Popen[bytes]) -> N
             return
         time.sleep(0.2)
     raise RuntimeError(f"{command.name}: no answer within {START:.0f} seconds")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -8,7 +8,6 @@ Schema = dict[str, Any]
 
 TEXT: Schema = {"type": "string"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
-NUMBER: Schema = {"type": "number"}
 FREE: Schema = {"type": "object"}
 NULL: Schema = {"type": "null"}
 
