@@ -5,7 +5,6 @@ The loader is mlx-lm's `load_model` with our classes: strict names, quantisation
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,8 +14,8 @@ import mlx.nn as nn
 from mlx_lm.utils import load_model
 
 from models.compressed import relaid, widths, without_unread
-from models.config import SpeculatorConfig, TargetConfig, read_json
-from models.config_fields import ConfigError, Fields
+from models.config import SpeculatorConfig, TargetConfig
+from models.config_fields import ConfigError
 from models.dflash_laguna import DFlashLaguna
 from models.errors import CheckpointError
 from models.hub import cached, fetch, is_hub_id
@@ -30,7 +29,6 @@ from models.quantising import quantise
 from models.scaled import divisors, wrap
 from models.settling import cast_parameters, check_kinds, evaluate, make_ready
 from models.shards import check_files, check_tensors
-from models.template import RESERVED
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -42,18 +40,6 @@ SHOWN = 4
 
 SPECULATOR = "speculator config"
 """What errors call its `config.json`."""
-
-
-@dataclass(frozen=True)
-class Generation:
-    """What `generation_config.json` asks for where a request does not; `top_k` 0 and `top_p` 1 mean off."""
-
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    eos_ids: frozenset[int] = frozenset()
-    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
 
 def embedded_path() -> Path:
@@ -222,46 +208,6 @@ def open_speculator(folder: Path, target: Laguna) -> DFlashLaguna:
             return wrap(self, super().sanitize(weights))
 
     return _opened(folder, Borrowing, read_speculator(folder), loader_settings(raw, SPECULATOR))
-
-
-def read_generation(folder: Path) -> Generation:
-    """Sampling defaults and end-of-text ids: the union of `generation_config.json` and `config.json`.
-
-    Raises:
-        ConfigError: a file that is no JSON object, or a value that will not do.
-    """
-    config = Fields("config", read_json(folder / "config.json"))
-    stated = folder / "generation_config.json"
-    fields = Fields("generation config", read_json(stated) if stated.is_file() else {})
-    greedy = not fields.flag("do_sample", True)
-    return Generation(
-        temperature=0.0 if greedy else fields.number("temperature", 1.0, least=0.0),
-        top_k=fields.positive("top_k", 0, least=0),
-        top_p=fields.number("top_p", 1.0, most=1.0),
-        min_p=fields.number("min_p", 0.0, least=0.0, most=1.0),
-        eos_ids=_end_ids(config) | _end_ids(fields),
-        chat_template_kwargs=_template_kwargs(fields),
-    )
-
-
-def _template_kwargs(fields: Fields) -> dict[str, Any]:
-    """What the template is to be told, apart from what the server tells it."""
-    if fields.get("default_chat_template_kwargs") is None:
-        return {}
-    stated = fields.inside("default_chat_template_kwargs")
-    for name in sorted(RESERVED & stated.raw.keys()):
-        stated.refuse(name, "absent: the server sets it")
-    return dict(stated.raw)
-
-
-def _end_ids(fields: Fields) -> frozenset[int]:
-    """`eos_token_id`, which is one id or a list."""
-    if isinstance(fields.get("eos_token_id"), int):
-        return frozenset({fields.positive("eos_token_id", least=0)})
-    listed = fields.integers("eos_token_id", default=())
-    if any(id_ < 0 for id_ in listed):
-        fields.refuse("eos_token_id", "ids of tokens, which begin at 0")
-    return frozenset(listed)
 
 
 def _with_config(folder: Path) -> Path:

@@ -11,16 +11,7 @@ from typing import Any
 import mlx.core as mx
 
 from models.calibration import Measured, read_calibration
-from models.checkpoint import (
-    EMBEDDED,
-    Generation,
-    find_checkpoint,
-    prepare_speculator,
-    prepare_target,
-    read_generation,
-    read_weights,
-    run_dtype,
-)
+from models.checkpoint import EMBEDDED, find_checkpoint, prepare_speculator, prepare_target, read_weights, run_dtype
 from models.contract import Speculator, Target
 from models.decode.batch import Batch
 from models.decode.constraint import GrammarError, Grammars
@@ -30,6 +21,7 @@ from models.dflash_laguna import DFlashLaguna
 from models.errors import CheckpointError
 from models.finding import Choice, choose, hub_name
 from models.fingerprint import fingerprint
+from models.generation import Generation, read_generation
 from models.laguna import Laguna
 from models.loading import DEFAULTS, Loading, attention_factor_warnings
 from models.machine import memory_limit

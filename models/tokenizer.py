@@ -77,7 +77,7 @@ class Tokenizer:
 
         Args:
             folder: the checkpoint's.
-            eos_ids: those that its other files name (`models.checkpoint.read_generation`).
+            eos_ids: those that its other files name (`models.generation.read_generation`).
 
         Raises:
             ConfigError: a file is missing or holds no JSON object.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.checkpoint import Generation, read_generation
 from models.config import read_json
+from models.generation import Generation, read_generation
 from models.pairing import MASK
 from models.tokenizer import TURN_CLOSER, Tokenizer
 from server.doctor.finding import Finding, Unread, known

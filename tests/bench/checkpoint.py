@@ -8,7 +8,8 @@ from typing import Any
 
 import mlx.core as mx
 
-from models.checkpoint import embedded_path, read_generation
+from models.checkpoint import embedded_path
+from models.generation import read_generation
 
 HEAD = "lm_head.weight"
 

@@ -13,20 +13,13 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model
 from safetensors.numpy import load_file, save_file
 
-from models.checkpoint import (
-    Generation,
-    embedded_path,
-    find_checkpoint,
-    load_speculator,
-    load_target,
-    read_generation,
-    run_dtype,
-)
+from models.checkpoint import embedded_path, find_checkpoint, load_speculator, load_target, run_dtype
 from models.config_fields import ConfigError
 from models.contract import Row
 from models.dflash_laguna import DFlashLaguna
 from models.errors import CheckpointError, PairError
 from models.finding import find_speculator
+from models.generation import Generation, read_generation
 from models.laguna import Laguna
 from models.loading import Loading
 from models.pairing import is_speculator

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from models.checkpoint import find_checkpoint, load_speculator, load_target, read_generation
+from models.checkpoint import find_checkpoint, load_speculator, load_target
 from models.config import SpeculatorConfig, TargetConfig, read_json
 from models.config_fields import ConfigError
 from models.errors import CheckpointError
+from models.generation import read_generation
 from models.outline import outline
 from tests.models.tiny_checkpoint import SPECULATOR, TARGET, write_pair
 

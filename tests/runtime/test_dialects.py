@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from models.checkpoint import read_generation
+from models.generation import read_generation
 from models.tokenizer import TemplateError, Tokenizer
 from tests.runtime.checkpoint_files import write_json, write_tokenizer
 from tests.runtime.dialects import HOW, HOW_THINKING, M_1, S_2_1_LATER, SYSTEM, XS_2, XS_2_1

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from models.checkpoint import read_generation
+from models.generation import read_generation
 from models.tokenizer import Tokenizer
 from tests.bench.agent.conversation import requests, script
 from tests.bench.agent.reckoning import Asked, Ids, Past, came_to, heard_well
