@@ -3,6 +3,9 @@
 import json
 import re
 import tomllib
+from pathlib import Path
+
+from click.testing import CliRunner
 
 from server.chat.slash import COMMANDS
 from server.cli import main
@@ -57,3 +60,14 @@ def test_what_is_shown_for_agents_by_hand_is_what_is_set_for_them() -> None:
         assert [key for key in told.environment if key not in exported and "MODEL" not in key] == []
         assert shown.splitlines()[-1].split() == [name, *told.arguments]
         assert all(f"unset {key}" in shown for key in told.unset)
+
+
+def test_what_the_doctor_is_shown_to_say_of_the_embedded_pair_is_what_it_says(tmp_path: Path) -> None:
+    said = CliRunner().invoke(main, ["doctor"], env={"XDG_CONFIG_HOME": str(tmp_path)}).output.splitlines()
+    own = re.compile(
+        r"(?:ok|warn|fail) +(?:target|speculator|pair|weights|generation|tokenizer|ends|template|tools|dialect) "
+    )
+    fold = section("laguna doctor").partition("```\n")[2].partition("```")[0].splitlines()
+    facts = [line for line in fold if own.match(line) and "…" not in line]
+    assert len(facts) > 9
+    assert [line for line in facts if line not in said] == []
