@@ -1,7 +1,7 @@
 """The DFlash speculator: tapped states of committed tokens in, one block of draft logits out.
 
-Semantics as in vLLM's `laguna_dflash.py`: taps are layer outputs, the context passes each layer's `input_layernorm`,
-positions are absolute, the window counts for each query, and the block is causal.
+Method: DFlash (arXiv 2602.06036), with the semantics of vLLM's `laguna_dflash.py`: taps are layer outputs, the context
+passes each layer's `input_layernorm`, positions are absolute, the window counts for each query, the block is causal.
 """
 
 from collections.abc import Callable, Sequence

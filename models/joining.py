@@ -11,7 +11,8 @@ Projection = nn.Linear | nn.QuantizedLinear
 def join(parts: Sequence[nn.Module]) -> Projection | None:
     """One layer whose outputs are those of `parts` side by side; the parts become views of its evaluated arrays.
 
-    None where they cannot be joined: another kind of layer, a bias, or differently packed.
+    Weights [out_i, in] of one dtype or one packing become [sum of out_i, in], bit for bit. None where they cannot be
+    joined: another kind of layer, a bias, or differently packed.
     """
     if any("bias" in part for part in parts):
         return None
@@ -32,7 +33,7 @@ def join(parts: Sequence[nn.Module]) -> Projection | None:
 
 
 def rows(array: mx.array, start: int, stop: int) -> mx.array:
-    """Rows of an evaluated array; contiguous ones share its memory."""
+    """Rows [stop - start, ...] of an evaluated array; contiguous ones share its memory."""
     view = array[start:stop]
     mx.eval(view)
     return view

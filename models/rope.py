@@ -10,8 +10,8 @@ from models.config_fields import RopeConfig
 class Rotary(nn.Module):
     """Rotate-half over the first `dims` of a head, by mlx-lm's own tables.
 
-    YaRN's attention factor is not applied here: it rides on the query and key norms (`scaled`), which saves six
-    operations a layer and rounds once less.
+    The attention factor of YaRN (arXiv 2309.00071) is not applied here: it rides on the query and key norms (`scaled`),
+    which saves six operations a layer and rounds once less.
     """
 
     def __init__(self, config: RopeConfig, head_dim: int) -> None:

@@ -120,6 +120,7 @@ class PrefixStore:
 
         Raises:
             CacheError: a cache holds less than its snapshot needs.
+            PrefixStoreError: the caches do not stand where `tokens` end.
         """
         ids = np.asarray(tokens, np.int32)
         offsets = {cache.offset for cache in (*caches, *context)}

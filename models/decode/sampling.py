@@ -1,4 +1,8 @@
-"""Logits to ids: filters row by row, and one random key for each position of a request."""
+"""Logits to ids: filters row by row, and one random key for each position of a request.
+
+Method: the Gumbel maximum. The largest of logits over the temperature with Gumbel noise on them has the law of a draw
+from their softmax, and the same noise at the same position gives the same id, whoever asks for it and how often.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

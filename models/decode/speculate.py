@@ -1,4 +1,8 @@
-"""One round: draft all blocks, verify all rows, draw one id a row; and what of it is kept."""
+"""One round: draft all blocks, verify all rows, draw one id a row; and what of it is kept.
+
+Method: sample and match. The target draws an id at every row of a block, and drafts count for as long as they are what
+it drew; so the text has the law of plain decoding, whatever was drafted.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
