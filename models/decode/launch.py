@@ -116,7 +116,7 @@ class Launcher:
         except Exception:
             # What is kept saves time; it must not cost an answer.
             logger.exception("a session of %d tokens starts from nothing", session.length)
-            session.fetch, session.cached, session.marks = None, 0, ()
+            session.fetch, session.marks = None, ()
             self._open(session)
         return True
 

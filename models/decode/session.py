@@ -186,7 +186,7 @@ class Session:
     def open(self, caches: Sequence[LayerCache], context: Sequence[LayerCache]) -> None:
         """Start over with empty caches; the text stays, since a draw depends on seed and position alone."""
         self.caches, self.context = caches, context
-        self.pending, self.fed = [], 0
+        self.pending, self.fed, self.cached = [], 0, 0
 
     @property
     def to_mark(self) -> int:

@@ -4,6 +4,7 @@ import weakref
 import pytest
 
 from models.decode.batch import Batch, Update
+from models.decode.prefix import PrefixStore
 from models.decode.session import Sampling, Session, Speculation
 from tests.decode.scripted import (
     SILENT,
@@ -122,6 +123,21 @@ def test_sessions_that_only_fail_together_all_finish_alone() -> None:
     sessions = [batch.add(request) for request in requests]
     got = told(batch, sessions)
     assert [text(updates) for updates in got.values()] == [plainly(request) for request in requests]
+
+
+def test_a_session_that_starts_over_has_read_its_whole_prompt_and_says_so() -> None:
+    store, prompt = PrefixStore(1 << 20), [*range(1, 59)] * 2
+    target = ScriptedTarget(most_rows=1)
+    run = Batch(target, None, prefix=store)
+    run.add(asked(prompt))
+    run_all(run)
+    batch = Batch(target, None, prefix=store)
+    resumed, beside = batch.add(asked(prompt)), batch.add(asked([7]))
+    batch.step()
+    assert resumed.failures == 1
+    got = told(batch, [resumed, beside])
+    assert [text(updates) for updates in got.values()] == [plainly(asked(prompt)), plainly(asked([7]))]
+    assert resumed.stats.cached_tokens == 0
 
 
 def test_what_raised_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
