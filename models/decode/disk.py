@@ -1,14 +1,16 @@
 """Kept stretches on disk: written and read by a thread of their own, which sees bytes alone."""
 
+import fcntl
 import logging
 import os
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from models.decode.archive import ROOT, ArchiveError, Label, Stretch, names, read, read_label, written
 
@@ -24,7 +26,7 @@ class Disk:
     """Files in one folder, within a budget of bytes; those used longest ago go first. Methods are safe from any thread.
 
     A file is complete from the moment it has its name, so that being killed at any point leaves nothing half written
-    to be found. What goes wrong is logged and costs speed alone.
+    to be found, and several processes may share a folder. What goes wrong is logged and costs speed alone.
     """
 
     def __init__(self, folder: Path, key: str, budget: int) -> None:
@@ -39,7 +41,7 @@ class Disk:
         self._lock = threading.Lock()
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for left in folder.glob(f"*{UNFINISHED}"):
+        for left in filter(_abandoned, folder.glob(f"*{UNFINISHED}")):
             left.unlink(missing_ok=True)
         for path in folder.glob(f"*{SUFFIX}"):
             self._index(path)
@@ -112,22 +114,26 @@ class Disk:
             logger.info("a file of the prefix cache is not used: %s", error)
             return
         if path.name == f"{label.name}{SUFFIX}":
-            self._labels[label.name] = label
+            with self._lock:
+                self._labels[label.name] = label
 
     def _write(self, stretch: Stretch) -> None:
-        name = stretch.label.name
-        path = self._folder / f"{name}{SUFFIX}"
-        unfinished = path.with_suffix(UNFINISHED)
+        name, unfinished = stretch.label.name, None
         try:
-            with unfinished.open("wb") as file:
+            with NamedTemporaryFile(dir=self._folder, prefix=f"{name}.", suffix=UNFINISHED, delete=False) as file:
+                unfinished = Path(file.name)
+                with suppress(OSError):
+                    fcntl.flock(file, fcntl.LOCK_EX)
                 file.writelines(written(stretch, self._key))
-            unfinished.replace(path)
+                file.flush()
+                unfinished.replace(self._folder / f"{name}{SUFFIX}")
             self._shrink()
         except OSError as error:
             logger.warning("the prefix cache cannot be written to %s: %s", self._folder, error)
             self._forget(name)
-            unfinished.unlink(missing_ok=True)
         finally:
+            if unfinished is not None:
+                unfinished.unlink(missing_ok=True)
             with self._lock:
                 self._waiting -= stretch.nbytes
 
@@ -142,6 +148,7 @@ class Disk:
                 self._forget(label.name)
                 path.unlink(missing_ok=True)
                 return []
+            self._recut(label, stretches[-1].label)
         # Beginnings are younger than what goes on from them, so that those go first. A folder that cannot be written
         # to can still be read.
         with suppress(OSError):
@@ -149,13 +156,21 @@ class Disk:
                 os.utime(self._folder / f"{label.name}{SUFFIX}")
         return stretches
 
+    def _recut(self, believed: Label, found: Label) -> None:
+        """Another process may have cut a timeline elsewhere: the next request goes by what was found."""
+        if found != believed:
+            with self._lock:
+                self._labels[found.name] = found
+            if found.parent != ROOT:
+                self._index(self._folder / f"{found.parent}{SUFFIX}")
+
     def _forget(self, name: str) -> None:
         with self._lock:
             self._labels.pop(name, None)
 
     def _shrink(self) -> None:
         """Remove the files used longest ago, any model's, until the budget holds."""
-        files = [(path, path.stat()) for path in self._folder.parent.glob(f"*/*{SUFFIX}")]
+        files = list(_sized(self._folder.parent.glob(f"*/*{SUFFIX}")))
         held = sum(stat.st_size for _, stat in files)
         for path, stat in sorted(files, key=lambda file: file[1].st_mtime_ns):
             if held <= self._budget:
@@ -164,3 +179,23 @@ class Disk:
             held -= stat.st_size
             if path.parent == self._folder:
                 self._forget(path.stem)
+
+
+def _abandoned(path: Path) -> bool:
+    """Whether nobody writes a file any more: its writer holds a lock, and loses it where it dies."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        # Locks are not to be had in every file system.
+        return True
+    return True
+
+
+def _sized(paths: Iterator[Path]) -> Iterator[tuple[Path, os.stat_result]]:
+    """Those that are still there: another process may remove them."""
+    for path in paths:
+        with suppress(FileNotFoundError):
+            yield path, path.stat()

@@ -3,15 +3,17 @@
 import logging
 import os
 import resource
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from models.decode import disk as disk_module
-from models.decode.archive import Label, Stretch, names
+from models.decode.archive import Label, Stretch, names, written
 from models.decode.batch import Batch
 from models.decode.disk import Disk
 from models.decode.prefix import PrefixStore
@@ -63,6 +65,53 @@ def test_a_write_that_raises_ends_neither_thread_nor_later_writes(
     assert found(disk, range(3, 40)) == [other]
     disk.close()
     tally.case("the disk: a write raises")
+
+
+def test_a_start_leaves_alone_what_another_process_is_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tally: Tally
+) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def slowly(stretch: Stretch, key: str) -> Iterator[bytes]:
+        first, *others = written(stretch, key)
+        yield first
+        begun.set()
+        assert goes_on.wait(60)
+        yield from others
+
+    slow = Disk(tmp_path / "m", "m", LARGE)
+    with monkeypatch.context() as patched:
+        patched.setattr(disk_module, "written", slowly)
+        slow.put(TIMELINE)
+        assert begun.wait(60)
+    (tmp_path / "m" / "left.part").write_bytes(b"of a process that died")
+    quick = Disk(tmp_path / "m", "m", LARGE)
+    quick.put(TIMELINE)
+    assert found(quick, range(50)) == [TIMELINE]
+    assert len(list((tmp_path / "m").glob("*.part"))) == 1
+    with caplog.at_level(logging.WARNING):
+        goes_on.set()
+        slow.close()
+    quick.close()
+    assert caplog.records == []
+    assert [path.suffix for path in (tmp_path / "m").iterdir()] == [".kv"]
+    tally.case("the disk: two processes write the same")
+
+
+def test_what_another_process_cut_elsewhere_is_found_by_its_own_words(tmp_path: Path, tally: Tally) -> None:
+    first = Disk(tmp_path / "m", "m", LARGE)
+    first.put(TIMELINE)
+    assert found(first, range(50)) == [TIMELINE]
+    beginning, second = stretch(range(20)), Disk(tmp_path / "m", "m", LARGE)
+    label = replace(TIMELINE.label, parent=beginning.label.name, start=20)
+    end = Stretch(label, TIMELINE.tokens[4 * 20 :], ())
+    for part in (beginning, end):
+        second.put(part)
+    second.close()
+    assert found(first, range(50)) == [end]
+    assert found(first, range(50)) == [beginning, end]
+    first.close()
+    tally.case("the disk: two processes cut one timeline")
 
 
 def test_a_folder_that_is_taken_away_costs_what_was_in_it(tmp_path: Path, tally: Tally) -> None:
