@@ -103,9 +103,11 @@ class ParameterConflict(Refusal):
 class UnknownModel(Refusal):
     """Another model than the one served."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, served: str) -> None:
         super().__init__(
-            f"The model `{clipped(model, 100)}` does not exist or you do not have access to it.", param="model"
+            f"The model `{clipped(model, 100)}` does not exist or you do not have access to it. "
+            f"Served here: `{served}`.",
+            param="model",
         )
 
 

@@ -4,6 +4,7 @@ import json
 import logging
 import sys
 from collections.abc import Mapping
+from copy import copy
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +15,23 @@ FIELDS = "fields"
 
 TALKATIVE = ("httpx2", "httpcore2", "sse_starlette")
 """They would log each request to the hub, and every word of a stream."""
+
+
+NAMES = {"uvicorn.error": "uvicorn"}
+"""uvicorn says everything under that name, and most of it is no error."""
+
+
+class TextLines(logging.Formatter):
+    """Lines for people: local time, level, logger and message."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, and a traceback where there is one."""
+        shown = copy(record)
+        shown.name = NAMES.get(record.name, record.name)
+        return super().format(shown)
 
 
 class JsonLines(logging.Formatter):
@@ -38,8 +56,7 @@ class JsonLines(logging.Formatter):
 def configure(level: str, form: LogFormat) -> None:
     """Send everything to standard error, uvicorn's messages too."""
     handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(levelname)s:     %(name)s: %(message)s")
-    handler.setFormatter(JsonLines() if form == "json" else text)
+    handler.setFormatter(JsonLines() if form == "json" else TextLines())
     logging.basicConfig(level=level.upper(), handlers=[handler])
     for name in TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -55,6 +55,8 @@ def served(pair: Pair, settings: Settings) -> Model:
     asked = (
         pair.context_length if settings.context_length is None else min(settings.context_length, pair.context_length)
     )
+    if settings.context_length is not None and settings.context_length > asked:
+        log.warning("a context of %d tokens was asked for; the checkpoint has %d", settings.context_length, asked)
     fitting = room(pair, settings).longest(asked)
     if fitting < asked:
         log.warning("memory holds conversations of %d tokens, so longer ones than that are refused", fitting)

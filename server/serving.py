@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from models.loading import Loading
 from models.runtime import load_runtime
-from server.address import try_address
+from server.address import CannotListen, try_address
 from server.app import create_app
 from server.arrival import Arrival
 from server.backend import Pair
@@ -37,6 +37,9 @@ STOPPED, NOT_STARTED, WRONG_SETTINGS, DIED = 0, 1, 2, 3
 """Exit statuses: a signal ended it; the model or the port could not be had, or the end had to be forced; the settings
 are wrong or unsafe; the engine died. A second signal ends it at once, with 128 and the signal's number.
 """
+ELSEWHERE = (
+    "Another port is chosen with --port (0: any free one); an earlier server there is what `laguna chat` talks to"
+)
 DEATH_NOTICE = 1.0
 """Seconds for which a server whose engine died still says so."""
 
@@ -80,8 +83,8 @@ def run(settings: Settings, load: Callable[[], Pair], arrival: Arrival | None = 
     # uvicorn finds out only after the model began to load, and waits for that.
     try:
         try_address(settings.host, settings.port)
-    except OSError as error:
-        log.error("cannot listen on %s, port %d: %s", settings.host, settings.port, error)
+    except CannotListen as error:
+        log.error("cannot listen on %s, port %d: %s. %s", settings.host, settings.port, error, ELSEWHERE)
         return NOT_STARTED
     died = False
 

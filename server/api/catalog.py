@@ -21,7 +21,7 @@ def known(engine: Engine, name: str | None) -> Model:
     """
     model = engine.model
     if name is not None and name.rstrip("/") not in model.names:
-        raise UnknownModel(name)
+        raise UnknownModel(name, model.id)
     return model
 
 

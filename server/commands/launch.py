@@ -12,7 +12,7 @@ NAMES = ("opencode", "codex", "claude", "qwen", "aider", "pool")
 
 
 @click.command(short_help="Start a coding agent against the server.")
-@click.argument("agent", type=click.Choice(NAMES))
+@click.argument("agent", type=click.Choice(NAMES), metavar="AGENT")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--print", "only_print", is_flag=True, help="Print what would be set, and start nothing.")
 @server_options
@@ -27,6 +27,8 @@ def launch(
     config: Path | None,
 ) -> None:
     """Start an installed coding agent against the server, and say what was set for it.
+
+    AGENT is one of opencode, codex, claude, qwen, aider and pool.
 
     The server at --host and --port (or --url) is used; where none runs, one is started, and ends with the agent. What
     follows -- goes to the agent: laguna launch claude -- -p "Say hello." No file of the agent's is changed.

@@ -25,6 +25,14 @@ class ServeCommand(click.Command):
 
         return [_option(name, field) for name, field in Settings.model_fields.items()] + super().get_params(ctx)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Options alone: a model that stands by itself, as for the other commands, is answered with the option."""
+        ctx.allow_extra_args = True
+        rest = super().parse_args(ctx, args)
+        if rest:
+            ctx.fail(f"Got unexpected extra argument ({rest[0]}): a model is named with --model.")
+        return rest
+
 
 def _option(name: str, field: FieldInfo) -> click.Option:
     if field.annotation is bool:

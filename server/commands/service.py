@@ -70,6 +70,8 @@ def _check(arguments: tuple[str, ...]) -> None:
     from server.commands.serve import serve
 
     given = dict(serve.make_context("laguna serve", list(arguments)).params)
+    if given["api_key"]:
+        raise click.UsageError("--api-key would stand in the property list; put keys in a file: --api-key-file FILE")
     settings_from(given, given.pop("config"))
 
 

@@ -37,7 +37,7 @@ class SpeculatorFacts:
 def target_findings(facts: TargetFacts) -> list[Finding]:
     """Found and read, and what of its configuration is worth a word."""
     if isinstance(facts.folder, Unread):
-        advice = "name a folder, or fetch a checkpoint of the hub first: `laguna serve` does, and so does `hf download`"
+        advice = "name a folder, or fetch a checkpoint of the hub first: `laguna pull OWNER/NAME`"
         return [Finding("target", "fail", facts.folder.why, advice)]
     findings = [Finding("target", "ok", _found(facts.name, facts.folder)), *_damage_findings("target", facts.damage)]
     if isinstance(facts.config, Unread):

@@ -8,6 +8,7 @@ import pytest
 from models.decode.request import Request, Sampling
 from models.runtime import load_runtime
 from server.admission import EXPECTED, Room, kept_bytes, room
+from server.served import served
 from server.settings import Settings
 from tests.server.script import ScriptPair, says
 from tests.server.stand import stand
@@ -51,6 +52,14 @@ def test_a_conversation_longer_than_memory_holds_is_refused_by_its_length() -> N
     assert refused.status_code == 400
     assert refused.json()["error"]["code"] == "context_length_exceeded"
     assert "100" in refused.json()["error"]["message"]
+
+
+def test_a_longer_context_than_the_checkpoint_has_is_not_narrowed_in_silence(caplog: pytest.LogCaptureFixture) -> None:
+    assert served(ScriptPair(says("x")), Settings(context_length=4097)).context_length == 4096
+    assert "a context of 4097 tokens was asked for; the checkpoint has 4096" in caplog.text
+    caplog.clear()
+    assert served(ScriptPair(says("x")), Settings(context_length=4096)).context_length == 4096
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(("left", "most"), [(300, 1), (1000, 4)])

@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from click.testing import CliRunner
 
+from server.address import CannotListen, try_address
 from server.cli import main
 from server.serving import run
 from server.settings import Settings
@@ -101,13 +102,16 @@ def test_a_signal_ends_open_requests_with_a_word_and_the_process_in_time() -> No
         process.wait()
 
 
-def test_ctrl_c_is_no_fault_and_a_taken_port_is_found_before_the_model_is_loaded() -> None:
+def test_ctrl_c_is_no_fault_and_a_taken_port_is_found_before_the_model_is_loaded(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     port = free_port()
     process = subprocess.Popen([sys.executable, "-m", "tests.server.scripted", str(port)], stderr=subprocess.PIPE)
     try:
         with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as http:
             wait_until(lambda: answers(http))
             assert run(Settings(port=port), lambda: pytest.fail("the model was loaded")) == 1
+            assert f"cannot listen on 127.0.0.1, port {port}: Address already in use. Another port" in caplog.text
             assert answers(http)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
@@ -116,6 +120,25 @@ def test_ctrl_c_is_no_fault_and_a_taken_port_is_found_before_the_model_is_loaded
     finally:
         process.kill()
         process.wait()
+
+
+def test_an_address_that_nobody_has_is_refused_in_the_systems_own_words() -> None:
+    with pytest.raises(CannotListen, match=r"^[^()\[\]]+$"):
+        try_address("192.0.2.1", 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["serve", "some/Laguna"], "(some/Laguna): a model is named with --model"),
+        (["launch", "emacs"], "Invalid value for 'AGENT'"),
+        (["service", "install", "--dry-run", "--api-key", "secret"], "--api-key-file FILE"),
+    ],
+)
+def test_a_usage_error_says_what_to_write_instead(arguments: list[str], said: str) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert said in result.output
 
 
 def test_a_model_that_cannot_be_found_ends_the_process_with_an_error() -> None:

@@ -256,7 +256,9 @@ def test_another_model_is_not_found(served: Stand) -> None:
     response = served.post(model="gpt-4o")
     assert response.status_code == 404
     assert refused(response) == {
-        "message": "The model `gpt-4o` does not exist or you do not have access to it.",
+        "message": (
+            "The model `gpt-4o` does not exist or you do not have access to it. Served here: `poolside/Laguna-Script`."
+        ),
         "type": "invalid_request_error",
         "param": "model",
         "code": "model_not_found",

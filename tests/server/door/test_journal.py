@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from server.course import Course, Figures
 from server.errors import DeadlineExceeded
-from server.logs import TALKATIVE, JsonLines, configure
+from server.logs import TALKATIVE, JsonLines, TextLines, configure
 from server.record import Record
 from tests.server.script import ScriptPair, ScriptTokenizer, forever, ids_of, says
 from tests.server.stand import Stand, asked, stand
@@ -196,6 +196,12 @@ def test_no_log_level_writes_what_streams_say(
     finally:
         for name, level in before.items():
             logging.getLogger(name).setLevel(level)
+
+
+def test_a_line_for_people_has_the_time_and_names_no_error_that_is_none() -> None:
+    record = logging.LogRecord("uvicorn.error", logging.INFO, "f.py", 1, "up on %s", ("8000",), None)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d INFO uvicorn: up on 8000", TextLines().format(record))
+    assert record.name == "uvicorn.error"
 
 
 def test_a_json_line_is_one_object_with_fields_and_traceback() -> None:
