@@ -10,8 +10,10 @@ import mlx.core as mx
 
 from models.checkpoint import embedded_path
 from models.generation import read_generation
+from models.tokenizer import Tokenizer
 
 HEAD = "lm_head.weight"
+PADDING = "〈|PAD|〉"
 
 
 def copied(folder: Path, name: str = "laguna-tiny", *, context: int | None = None, endless: bool = False) -> Path:
@@ -21,7 +23,8 @@ def copied(folder: Path, name: str = "laguna-tiny", *, context: int | None = Non
         folder: where the copy goes.
         name: what it is called there, and so by servers.
         context: tokens that prompt and answer may have together, where it is to be another number.
-        endless: ids that would end a turn get the logit 0, which is never the largest: answers end at their limit.
+        endless: ids that would end a turn get the padding's logits, which are never the largest: answers end at their
+            limit.
     """
     source, made = embedded_path(), folder / name
     shutil.copytree(source, made, ignore=shutil.ignore_patterns("recipe", "__*"))
@@ -31,17 +34,19 @@ def copied(folder: Path, name: str = "laguna-tiny", *, context: int | None = Non
         if context is not None:
             fields["max_position_embeddings"] = context
         config.write_text(json.dumps(fields))
+    padding = Tokenizer.load(source).token_id(PADDING)
+    assert padding is not None
     for weights in sorted(made.rglob("*.safetensors")):
-        _widen(weights, read_generation(source).eos_ids if endless else ())
+        _widen(weights, read_generation(source).eos_ids if endless else (), padding)
     return made
 
 
-def _widen(weights: Path, without: Collection[int]) -> None:
-    """Write a file's tensors in float32, the head's rows of the ids `without` as zeros."""
+def _widen(weights: Path, without: Collection[int], padding: int) -> None:
+    """Write a file's tensors in float32, the head's rows of the ids `without` like that of the padding."""
     arrays = mx.load(str(weights))
     assert isinstance(arrays, dict)
     wide = {key: value.astype(mx.float32) if value.dtype == mx.float16 else value for key, value in arrays.items()}
     if HEAD in wide:
-        dropped = mx.array([[index in without] for index in range(wide[HEAD].shape[0])])
-        wide[HEAD] = mx.where(dropped, 0, wide[HEAD])
+        rows = [padding if index in without else index for index in range(wide[HEAD].shape[0])]
+        wide[HEAD] = wide[HEAD][mx.array(rows)]
     mx.save_safetensors(str(weights), wide, {"format": "mlx"})
