@@ -21,6 +21,8 @@ from tools.laguna import thinking_open
 from tools.schema import declared
 
 ROWS = 16
+MASKS_US, SHARE = 1000.0, 0.05
+"""Goals: the median of the masks for all rows, and their part of a round's time."""
 TEXT = {"type": "string"}
 CHANGE = {"type": "object", "properties": {"line": {"type": "integer"}, "old": TEXT, "new": TEXT}, "required": ["line"]}
 ARMS = ("free", "strict", "required")
@@ -171,10 +173,14 @@ def _share(answers: Sequence[Answered]) -> float:
 @click.command()
 @click.option("--chats", default=20, show_default=True, help="Held-out chats to answer.")
 @click.option("--repeats", default=3, show_default=True, help="Walks over the wide vocabulary.")
-def main(chats: int, repeats: int) -> None:
+@click.option("--check", is_flag=True, help=f"Fail above {MASKS_US:g} µs for the masks, or {SHARE:.0%} of a round.")
+def main(chats: int, repeats: int, check: bool) -> None:
     """Print the figures as JSON."""
-    figures = {"masks": mask_costs(repeats), "rounds": [rounds(chats, temperature) for temperature in (0.0, 0.7)]}
-    click.echo(json.dumps(figures, indent=2))
+    masks, answered = mask_costs(repeats), [rounds(chats, temperature) for temperature in (0.0, 0.7)]
+    click.echo(json.dumps({"masks": masks, "rounds": answered}, indent=2))
+    share = max(one["masks_share_of_a_round"] for one in answered)
+    if check and (masks["median_us"] > MASKS_US or share > SHARE):
+        raise click.ClickException(f"masks take {masks['median_us']:.0f} µs and {share:.1%} of a round")
 
 
 if __name__ == "__main__":

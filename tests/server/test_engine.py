@@ -23,11 +23,24 @@ from tests.server.script import EOS, ScriptBatch, ScriptPair, forever, ids_of, s
 from tests.server.stand import Stand, asked, running, stand, wait_until
 from tests.server.wire import chunks, refused
 
+SAID = [{"role": "user", "content": "hi"}]
+IN_EVERY_DIALECT = {
+    "chat/completions": {"messages": SAID},
+    "completions": {"prompt": "hi", "max_tokens": 10_000},
+    "responses": {"input": "hi"},
+    "messages": {"model": "any", "messages": SAID, "max_tokens": 10_000},
+}
+
 
 def half_open(served: Stand, **body: object) -> socket.socket:
+    """A chat request on a bare socket, sent and not read."""
+    return half_sent(served, "chat/completions", asked(**body))
+
+
+def half_sent(served: Stand, path: str, body: dict[str, object]) -> socket.socket:
     """A request on a bare socket, sent and not read."""
-    content = json.dumps(asked(**body)).encode()
-    lines = ("POST /v1/chat/completions HTTP/1.1", "Host: localhost", "Content-Type: application/json")
+    content = json.dumps(body).encode()
+    lines = (f"POST /v1/{path} HTTP/1.1", "Host: localhost", "Content-Type: application/json")
     head = "\r\n".join([*lines, f"Content-Length: {len(content)}"])
     sock = socket.create_connection(("127.0.0.1", served.port))
     sock.sendall(head.encode() + b"\r\n\r\n" + content)
@@ -35,9 +48,10 @@ def half_open(served: Stand, **body: object) -> socket.socket:
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-def test_a_client_that_leaves_frees_its_slot_within_a_round(streamed: bool) -> None:
+@pytest.mark.parametrize("path", IN_EVERY_DIALECT)
+def test_a_client_that_leaves_frees_its_slot_within_a_round(path: str, streamed: bool) -> None:
     with stand(ScriptPair(forever, pace=0.01), concurrency=1, context_length=100_000) as served:
-        sock = half_open(served, stream=streamed)
+        sock = half_sent(served, path, IN_EVERY_DIALECT[path] | {"stream": streamed})
         served.wait_until(lambda: served.pair.sessions == 1)
         sock.close()
         served.wait_until(lambda: served.pair.sessions == 0)

@@ -166,6 +166,8 @@ def test_the_turn_says_it_in_no_vendors_words() -> None:
     assert not forced(tools=[TOOL]).held
     assert forced(response_format={"type": "json_object"}).answer == AnyJson
     assert forced(response_format=as_schema(POINT, strict=True)).answer == JsonAnswer(POINT, strict=True)
+    beside = {"type": "json_schema", "schema": POINT}
+    assert forced(response_format=beside).answer == JsonAnswer(POINT, strict=False)
     named = forced(tools=[TOOL, SUB], tool_choice=ADD)
     assert (named.called, named.callable, named.places["sub"]) == (True, {"add"}, "tools[1].function.parameters")
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [SUB]}}
