@@ -26,9 +26,9 @@ from tests.server.wire import chunks, refused
 SAID = [{"role": "user", "content": "hi"}]
 IN_EVERY_DIALECT = {
     "chat/completions": {"messages": SAID},
-    "completions": {"prompt": "hi", "max_tokens": 10_000},
+    "completions": {"prompt": "hi", "max_tokens": 3000},
     "responses": {"input": "hi"},
-    "messages": {"model": "any", "messages": SAID, "max_tokens": 10_000},
+    "messages": {"model": "any", "messages": SAID, "max_tokens": 3000},
 }
 
 
