@@ -9,6 +9,7 @@ from pathlib import Path
 import mlx.core as mx
 
 from models.checkpoint import load_target
+from tests.peak import peak
 
 CHUNK = 1 << 24
 """Bytes in one read of the file."""
@@ -24,15 +25,10 @@ def read_seconds(path: Path) -> float:
     return time.perf_counter() - began
 
 
-def resident() -> int:
-    """Most bytes that this process has ever had in memory."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
 def resident_now() -> int:
     """Bytes in memory; where the system does not tell (macOS), the most there ever were."""
     pages = Path("/proc/self/statm")
-    return int(pages.read_text().split()[1]) * resource.getpagesize() if pages.is_file() else resident()
+    return int(pages.read_text().split()[1]) * resource.getpagesize() if pages.is_file() else peak()
 
 
 def main() -> None:
@@ -56,7 +52,7 @@ def main() -> None:
         "load_seconds_per_gb": seconds / (size / 1e9),
         "load_to_read": seconds / reading,
         "peak": mx.get_peak_memory() / held,
-        "peak_rss": (resident() - before) / held,
+        "peak_rss": (peak() - before) / held,
     }
     print(json.dumps(figures))
     del target

@@ -6,7 +6,6 @@ written, and nothing of them is read but the headers.
 
 import gc
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from tests.models import published as of
 from tests.models import published_packing as packing
 from tests.models import published_tensors as layout
 from tests.models.published_tensors import DENSE, ROUTED, SHARED, Tensors
+from tests.peak import peak
 
 SHARD = 20_000
 """Tensors in one file."""
@@ -181,8 +181,7 @@ def main() -> None:
     gc.set_threshold(200_000, 10, 10)
     for name in sys.argv[1:] or CASES:
         found = opened(CASES[name])
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        print(json.dumps({"name": name, **found, "peak": peak}), flush=True)
+        print(json.dumps({"name": name, **found, "peak": peak()}), flush=True)
 
 
 if __name__ == "__main__":
