@@ -10,7 +10,9 @@ from models.decode.calibration import InvalidCalibration, restored, saved
 from models.decode.width import Table
 from models.device import default_device
 
-FORMAT = 1
+FORMAT = 2
+UNPACED = 1
+"""A format that says nothing of prompts read beside others: read as if that were not known."""
 
 
 class CalibrationError(ValueError):
@@ -55,8 +57,10 @@ def read_calibration(path: Path, measured: Measured) -> Table:
     remedy = "leave it out, or measure again"
     try:
         value = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CalibrationError(f"the calibration {path} cannot be read ({error}): {remedy}") from error
+    if isinstance(value, dict) and value.get("format") == UNPACED:
+        value |= {"format": FORMAT, "usual": [], "extra": []}
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise CalibrationError(f"{path} is no calibration of format {FORMAT}: {remedy}")
     wanted, found = asdict(measured), value.get("measured")

@@ -10,7 +10,7 @@ from models.decode.costs import bucket
 from models.decode.coupling import Coupling, Heat
 from models.decode.drafts import GIVEN_ROWS, Drafts, Proposal
 from models.decode.flight import Flight
-from models.decode.reading import Others, Reading
+from models.decode.reading import Others
 from models.decode.session import InvalidRequest, Session
 from models.decode.width import Table, accept, candidates, decide, learn
 
@@ -48,7 +48,7 @@ class Pace:
         if min(chunk, beside) < 1:
             raise InvalidRequest("prefill_chunk", min(chunk, beside), "at least 1")
         self._block, self._plain_before = block, False
-        self._chunk, self._beside, self._reading = chunk, beside, Reading()
+        self._chunk, self._beside = chunk, beside
         self._coupling = Coupling()
         widths = tuple(sorted({*candidates(block), *candidates(max(block, GIVEN_ROWS))}))
         self._table = Table(widths) if learned is None else replace(learned, widths=widths)
@@ -97,7 +97,7 @@ class Pace:
         """How many rows of prompts may be read beside the blocks of a plan."""
         if not plan.blocks:
             return self._chunk
-        return self._reading.rows(Others.of(len(plan.blocks), drafting=not plan.plain), self._beside)
+        return self._table.reading.rows(Others.of(len(plan.blocks), drafting=not plan.plain), self._beside)
 
     def judged(self, session: Session, subject: Subject, drafted: int, agreed: int) -> None:
         """Learn from a block of which the target agreed to the first `agreed` drafts."""
@@ -123,7 +123,8 @@ class Pace:
         plain = landed.kind == "plain"
         if landed.decoding:
             others = Others.of(landed.decoding, drafting=not plain)
-            self._reading = self._reading.after(others, landed.prompt_rows, seconds)
+            reading = self._table.reading.after(others, landed.prompt_rows, seconds)
+            self._table = replace(self._table, reading=reading)
         if not landed.prompt_rows:
             steady = followed and self._plain_before if plain else landed.caught_up <= len(landed.shares) * self._block
             context = sum(share.anchor + 1 for share in landed.shares)

@@ -87,6 +87,20 @@ class Reading:
         extra = (*before, max(seconds - _mean(own), 0.0))[-REMEMBERED:]
         return replace(now, extra={**self.extra, rows: extra}, used={**self.used, rows: now.rounds})
 
+    def usually(self) -> Mapping[Others, float]:
+        """What rounds without prompts take, as far as that was measured often enough."""
+        return {others: _mean(own) for others, own in sorted(self.usual.items()) if len(own) >= MEASURED}
+
+    def beyond(self) -> Mapping[int, float]:
+        """By prompt rows: what rounds take beyond the usual, as far as that was measured often enough."""
+        return {rows: _mean(own) for rows, own in sorted(self.extra.items()) if len(own) >= MEASURED}
+
+    @classmethod
+    def of(cls, usually: Mapping[Others, float], beyond: Mapping[int, float]) -> "Reading":
+        """A start from such measures, quick to change."""
+        usual = {others: (seconds,) * MEASURED for others, seconds in usually.items()}
+        return cls(usual, {rows: (seconds,) * MEASURED for rows, seconds in beyond.items()}, dict.fromkeys(beyond, 0))
+
     def _remembered(self, rows: int) -> bool:
         return self.rounds - self.used.get(rows, self.rounds) < FORGOTTEN
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from models.decode.acceptance import Record, Subject
 from models.decode.blocks import PLAIN, PLAINLY, Arm, Blocks, Choice, Offer, Wish, blocks_of, kind_of
 from models.decode.costs import KINDS, Costs, Kind, Prices
+from models.decode.reading import Reading
 
 ROWS = (1, 3, 4, 5, 9, 16)
 """Row counts just below the boundaries of Metal's matrix and attention kernels; 1 is plain decoding."""
@@ -38,6 +39,8 @@ class Table:
     widths: tuple[int, ...]
     costs: Costs = field(default_factory=Costs)
     record: Record = field(default_factory=Record)
+    reading: Reading = field(default_factory=Reading)
+    """What prompts cost that are read beside others."""
     credit: float = 0.0
     """Seconds that may be spent on trying something else."""
     price: float = 1.0

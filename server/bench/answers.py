@@ -74,3 +74,22 @@ def answered(batch: Batch, kind: str, request: Request) -> Answer:
         blocks=tuple(blocks),
         plain_rounds=plain,
     )
+
+
+def read_beside(batch: Batch, request: Request, prompt: Sequence[int]) -> None:
+    """Decode one request over and over while a prompt is read, so that it is learned how many rows of it a round bears.
+
+    Raises:
+        Exception: what either of them failed with.
+    """
+    once = Request(tuple(prompt), Sampling(), 1, frozenset(), "off")
+    beside, reader = batch.add(request), None
+    while reader is None or reader.finish is None:
+        if beside.finish is not None:
+            beside = batch.add(request)
+        if reader is None and beside.emitted:
+            reader = batch.add(once)
+        for update in batch.step():
+            if update.error is not None:
+                raise update.error
+    batch.cancel(beside)

@@ -11,7 +11,7 @@ from models.laguna import Laguna
 from models.roofline import Traffic, bandwidth, traffic
 from models.runtime import Runtime, load_runtime
 from models.timing import Cost, calibrate, costs_of
-from server.bench.answers import ARMS, Answer, answered, requests
+from server.bench.answers import ARMS, Answer, answered, read_beside, requests
 from server.bench.prompts import ASKS
 from server.loading import loading
 from server.settings import Settings
@@ -125,6 +125,9 @@ def _answers(runtime: Runtime, tokens: int, watch: Watch) -> tuple[list[Answer],
     for place, (kind, request) in enumerate(asked):
         watch(f"answering {kind}: {place + 1} of {len(asked)}")
         found += [answered(batches[arm], kind, request(arm)) for arm in (arms if place % 2 == 0 else arms[::-1])]
+    watch("reading a prompt beside an answer")
+    prompts = list(chain.from_iterable(request("auto").prompt for _, request in asked))
+    read_beside(batches["auto"], asked[0][1]("auto"), prompts[-(runtime.context_length - 1) :])
     learned = batches["auto"].learned
     return found, replace(learned, record=Record({**learned.record.known, **_record(found).known}))
 

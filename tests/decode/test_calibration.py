@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from models.decode.acceptance import Subject
 from models.decode.batch import Batch
 from models.decode.calibration import InvalidCalibration, restored, saved
+from models.decode.reading import Others, Reading
 from models.decode.width import SLOWER, Table, candidates
 from tests.decode.machines import SPECULATOR, Machine, bandwidth, linear, steady
 from tests.decode.scripted import ScriptedSpeculator, ScriptedTarget, asked, plainly, run_all, text, wrong
@@ -67,8 +69,47 @@ def test_what_one_batch_learned_serves_another() -> None:
     assert len(target.passes) == 30
 
 
+def paced() -> Reading:
+    """What was learned beside a long prompt on a machine where many rows are nearly free."""
+    one, reading = Others.of(1, drafting=False), Reading()
+    for rows in [0] * 12:
+        reading = reading.after(one, rows, 1.0)
+    for _ in range(60):
+        rows = reading.rows(one, 512)
+        reading = reading.after(one, rows, 1 + rows / 1000)
+    return reading
+
+
+def test_how_many_prompt_rows_others_bear_comes_back_from_json() -> None:
+    one = Others.of(1, drafting=False)
+    table = replace(Table(candidates(8)), reading=paced())
+    again = through_json(table)
+    assert paced().rows(one, 512) == again.reading.rows(one, 512) == 512
+    assert Reading().rows(one, 512) == 0
+    assert saved(again) == saved(table)
+    assert again.reading.rows(Others.of(2, drafting=True), 512) == 0, "that was never measured"
+    sizes = {entry["rows"] for entry in saved(table)["extra"]}
+    assert sizes == {16, 32, 64, 128, 256, 512}
+
+
+def test_a_saved_pace_is_a_start_that_changes_quickly() -> None:
+    one, reading = Others.of(1, drafting=False), through_json(replace(Table(candidates(8)), reading=paced())).reading
+    for _ in range(9):
+        reading = reading.after(one, reading.rows(one, 512), 10.0)
+    assert reading.rows(one, 512) < 64
+
+
+def test_a_pace_measured_once_is_not_saved() -> None:
+    one = Others.of(1, drafting=False)
+    reading = Reading().after(one, 0, 1.0).after(one, 0, 1.0).after(one, 16, 2.0)
+    assert reading.usual
+    assert reading.extra
+    value = saved(replace(Table(candidates(8)), reading=reading))
+    assert (value["usual"], value["extra"]) == ([], [])
+
+
 def with_(name: str, **changed: object) -> dict[str, Any]:
-    value = saved(learned())
+    value = saved(replace(learned(), reading=paced()))
     value[name][0] |= changed
     return value
 
@@ -78,6 +119,8 @@ def with_(name: str, **changed: object) -> dict[str, Any]:
     [
         ({}, "costs is None"),
         ({"costs": [], "acceptance": {}}, "acceptance is {}"),
+        ({"costs": [], "acceptance": [], "usual": 1}, "usual is 1"),
+        ({"costs": [], "acceptance": [], "usual": []}, "extra is None"),
         ({"costs": [5], "acceptance": []}, "costs is [5]"),
         (with_("costs", kind="odd"), "costs[0].kind is 'odd'"),
         (with_("costs", rows=0), "costs[0].rows is 0"),
@@ -86,6 +129,12 @@ def with_(name: str, **changed: object) -> dict[str, Any]:
         (with_("costs", seconds=0), "costs[0].seconds is 0"),
         (with_("costs", seconds=float("nan")), "costs[0].seconds is nan"),
         (with_("costs", seconds="1"), "costs[0].seconds is '1'"),
+        (with_("costs", seconds=10**400), "costs[0].seconds is 1000"),
+        (with_("usual", sessions=0), "usual[0].sessions is 0"),
+        (with_("usual", drafting=None), "usual[0].drafting is None"),
+        (with_("usual", seconds=0), "usual[0].seconds is 0"),
+        (with_("extra", rows=1), "extra[0].rows is 1"),
+        (with_("extra", seconds=-1), "extra[0].seconds is -1"),
         (with_("acceptance", source="luck"), "acceptance[0].source is 'luck'"),
         (with_("acceptance", phase="dreams"), "acceptance[0].phase is 'dreams'"),
         (with_("acceptance", trusted=1), "acceptance[0].trusted is 1"),
@@ -100,7 +149,7 @@ def test_what_is_no_calibration_is_refused_by_its_place(value: dict[str, Any], p
 
 
 def test_nothing_learned_is_nothing_saved() -> None:
-    assert saved(Table(candidates(8))) == {"costs": [], "acceptance": []}
+    assert saved(Table(candidates(8))) == {"costs": [], "acceptance": [], "usual": [], "extra": []}
     subject = Subject("copy", "arguments", True)
     table = Table(candidates(8))
     record = table.record.after(subject, 3, 3)

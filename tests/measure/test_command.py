@@ -35,6 +35,8 @@ def test_it_measures_the_embedded_pair_and_writes_everything(tmp_path: Path) -> 
     table = load_runtime(loading=Loading(calibration=learned)).batch().learned
     assert table.costs.at(0).seconds("drafted", 16) is not None
     assert table.record.of(Subject("speculator", "arguments")).expected(4) > 1
+    assert table.reading.usually()
+    assert table.reading.beyond()
 
 
 def test_a_checkpoint_that_is_not_there_is_a_message_and_status_1() -> None:

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from models.calibration import CalibrationError, Measured, read_calibration, wri
 from models.decode.acceptance import Acceptance, Record, Subject
 from models.decode.calibration import saved
 from models.decode.costs import Costs
+from models.decode.reading import Others, Reading
 from models.decode.width import Table, candidates
 from models.loading import Loading
 from models.runtime import load_runtime
@@ -16,6 +18,7 @@ TABLE = Table(
     candidates(8),
     costs=Costs().after("plain", 1, 0, 0.01).after("drafted", 4, 2, 0.02),
     record=Record({Subject("speculator", "thinking"): Acceptance.of([0.5, 0.25], 4)}),
+    reading=Reading.of({Others.of(2, drafting=True): 0.01}, {16: 0.002, 64: 0.005}),
 )
 
 
@@ -49,9 +52,11 @@ def test_a_calibration_of_another_machine_or_pair_is_refused(file: Path, other: 
     ("text", "told"),
     [
         ("", "cannot be read"),
-        ("[]", "is no calibration of format 1"),
-        ('{"format": 2}', "is no calibration of format 1"),
+        ("[]", "is no calibration of format 2"),
+        ('{"format": 3}', "is no calibration of format 2"),
         ('{"format": 1}', "was measured on None"),
+        ('{"format": 2}', "was measured on None"),
+        ("[" * 100_000, "cannot be read"),
     ],
 )
 def test_a_damaged_calibration_is_refused(file: Path, text: str, told: str) -> None:
@@ -66,6 +71,13 @@ def test_a_wrong_number_in_it_is_named(file: Path) -> None:
         read_calibration(file, HERE)
 
 
+def test_a_file_from_before_prompts_were_paced_is_read_without_a_pace(file: Path) -> None:
+    value = json.loads(file.read_text())
+    assert (value.pop("usual"), value.pop("extra")) != ([], [])
+    file.write_text(json.dumps(value | {"format": 1}))
+    assert saved(read_calibration(file, HERE)) == saved(TABLE) | {"usual": [], "extra": []}
+
+
 def test_a_missing_calibration_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CalibrationError, match="cannot be read"):
         load_runtime(loading=Loading(calibration=tmp_path / "none.json"))
@@ -77,4 +89,4 @@ def test_a_runtime_starts_from_its_calibration(tmp_path: Path) -> None:
     write_calibration(path, Measured.here(plain.model_id, plain.speculator_id), TABLE)
     runtime = load_runtime(loading=Loading(calibration=path))
     assert saved(runtime.batch().learned) == saved(TABLE)
-    assert saved(plain.batch().learned) == {"costs": [], "acceptance": []}
+    assert saved(plain.batch().learned) == {"costs": [], "acceptance": [], "usual": [], "extra": []}
