@@ -18,19 +18,22 @@ from models.progress import Progress
 from server.admission import room
 from server.arrival import Arrival, TurnedBack
 from server.backend import Pair
-from server.errors import EngineDead, ModelLoading, QueueFull, Refusal, ServerStopping
+from server.errors import EngineDead, EngineHung, ModelLoading, QueueFull, Refusal, ServerStopping
 from server.keeping import prefix_store
-from server.rounds import News, Pulse, Rounds
+from server.pulse import LOST, Condition, Pulse, judged
+from server.rounds import News, Rounds
 from server.served import Model, served
 from server.settings import Settings
 from server.ticket import Line, Mail, Ticket
 
 log = logging.getLogger(__name__)
 
-FETCH_GRACE = 2.0
-"""Seconds that a download gets to notice that the server stops."""
+GRACE = 2.0
+"""Seconds that a download gets to notice that the server stops, and a dead thread to end."""
+LOOK = 1.0
+"""Seconds between two looks at a thread that may hang."""
 
-State = Literal["loading", "ready", "dead", "stopped"]
+State = Literal["loading", "ready", "hung", "dead", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Engine:
         on_death: Callable[[], None] | None = None,
         on_ready: Callable[[Model], None] | None = None,
         arrival: Arrival | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._load = load
         self._arrival = Arrival() if arrival is None else arrival
@@ -74,13 +78,15 @@ class Engine:
         self._state: State = "loading"
         self._reason: str | None = None
         self._model: Model | None = None
-        self._pulse = Pulse()
+        self._pulse = Pulse(clock)
+        self._watch: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._main, name="engine")
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self) -> None:
         """Begin to load, on the engine's own thread; returns at once."""
         self._loop = asyncio.get_running_loop()
+        self._watch = asyncio.create_task(self._watched())
         self._thread.start()
 
     async def drain(self, grace: float) -> None:
@@ -94,14 +100,17 @@ class Engine:
         self._fail_all(ServerStopping)
 
     async def stop(self) -> None:
-        """Fail what is left and wait until the thread has freed its arrays and ended; not for long while it fetches."""
+        """Fail what is left and wait until the thread has freed its arrays and ended; not for long if it may never."""
+        if self._watch is not None:
+            self._watch.cancel()
         await self.drain(0)
         self._line.close()
-        await asyncio.to_thread(self._thread.join, FETCH_GRACE if self._arrival.fetching else None)
+        doubtful = self._arrival.fetching or self._state == "dead"
+        await asyncio.to_thread(self._thread.join, GRACE if doubtful else None)
 
     @property
     def left_behind(self) -> bool:
-        """Whether the thread still waits for the hub after `stop`: only the end of the process will end it."""
+        """Whether the thread still hangs or waits for the hub after `stop`: only the process's end will end it."""
         return self._thread.is_alive()
 
     @property
@@ -114,13 +123,15 @@ class Engine:
         """The loaded model.
 
         Raises:
-            ModelLoading, EngineDead, ServerStopping: there is none to answer with.
+            ModelLoading, EngineHung, EngineDead, ServerStopping: there is none to answer with.
         """
-        match self._state:
+        match self.state:
             case "loading":
                 raise ModelLoading
             case "dead":
                 raise EngineDead(self._reason or "unknown")
+            case "hung":
+                raise EngineHung(seconds=self._settings.round_timeout)
             case "stopped":
                 raise ServerStopping
             case "ready":
@@ -128,19 +139,28 @@ class Engine:
                 return self._model
 
     @property
+    def state(self) -> State:
+        """What can be expected of it now."""
+        return "hung" if self._state == "ready" and self._condition != "well" else self._state
+
+    @property
+    def _condition(self) -> Condition:
+        return judged(self._pulse.since(self._pulse.passing), self._settings.round_timeout)
+
+    @property
     def health(self) -> Health:
         """For whoever watches over the server."""
-        began, ended, now = self._pulse.began, self._pulse.ended, time.monotonic()
+        state, pulse = self.state, self._pulse
         waiting = len(self._line) + sum(map(len, self._followers.values()))
         return Health(
-            state=self._state,
-            reason=self._reason,
+            state=state,
+            reason=hanging(self._settings.round_timeout) if state == "hung" else self._reason,
             running=max(0, len(self._live) - waiting),
             waiting=waiting,
-            step_age=None if ended is None else now - ended,
-            step_seconds=None if began is None else now - began,
-            loading=self._arrival.latest if self._state == "loading" else None,
-            kept=self._pulse.kept,
+            step_age=pulse.since(pulse.ended),
+            step_seconds=pulse.since(pulse.began),
+            loading=self._arrival.latest if state == "loading" else None,
+            kept=pulse.kept,
         )
 
     def welcome(self, requests: int = 1) -> Model:
@@ -148,7 +168,7 @@ class Engine:
 
         Raises:
             QueueFull: too many wait already.
-            ModelLoading, EngineDead, ServerStopping: it could never be answered.
+            ModelLoading, EngineHung, EngineDead, ServerStopping: it could never be answered.
         """
         model = self.model
         if len(self._live) + requests > self._settings.concurrency + self._settings.queue:
@@ -161,7 +181,7 @@ class Engine:
         Those of a turn have one prompt: the first reads it, and the others follow when it has been read.
 
         Raises:
-            QueueFull, ModelLoading, EngineDead, ServerStopping: as `welcome` does.
+            QueueFull, ModelLoading, EngineHung, EngineDead, ServerStopping: as `welcome` does.
         """
         requests = [request for turn in turns for request in turn]
         self.welcome(len(requests))
@@ -206,6 +226,7 @@ class Engine:
 
     def _serve(self) -> None:
         pair = self._load()
+        self._pulse.passing = self._pulse.clock()
         self._call(self._ready, served(pair, self._settings))
         places, chunk = self._settings.concurrency, self._settings.prefill_chunk
         prefix = prefix_store(pair, self._settings)
@@ -242,7 +263,28 @@ class Engine:
             if self._on_ready is not None:
                 self._on_ready(model)
 
+    async def _watched(self) -> None:
+        """Look at the thread now and then; one that is lost is dead."""
+        before: State = self.state
+        while self._state in ("loading", "ready"):
+            await asyncio.sleep(LOOK)
+            now = self.state
+            self._seen(before, now)
+            if now == "hung" and self._condition == "lost":
+                self._die(hanging(LOST * self._settings.round_timeout))
+            before = now
+
+    def _seen(self, before: State, now: State) -> None:
+        """Whoever waits for a thread that begins to hang hears of it."""
+        if now == "hung" and before != "hung":
+            log.error("the engine hangs: %s", hanging(self._settings.round_timeout))
+            self._fail_all(partial(EngineHung, seconds=self._settings.round_timeout))
+        elif now == "ready" and before == "hung":
+            log.warning("the engine goes on")
+
     def _die(self, reason: str) -> None:
+        if self._state == "dead":
+            return
         self._state, self._reason = "dead", reason
         self._fail_all(partial(EngineDead, reason))
         if self._on_death is not None:
@@ -252,3 +294,8 @@ class Engine:
         for ticket in list(self._live):
             ticket.deliver(refusal())
             self.release(ticket)
+
+
+def hanging(seconds: float) -> str:
+    """Why a thread counts as hung."""
+    return f"no round has ended for {seconds:g} seconds"

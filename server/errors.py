@@ -175,6 +175,13 @@ class EngineDead(Refusal):
         super().__init__(f"The engine has stopped ({reason}). The server must be restarted.")
 
 
+class EngineHung(Refusal):
+    """The thread that decodes gives no sign of life; it may come back by itself."""
+
+    def __init__(self, *, seconds: float) -> None:
+        super().__init__(f"The engine hangs: no round has ended for {seconds:g} seconds.")
+
+
 class GenerationFailed(Refusal):
     """This request alone failed while it was decoded."""
 

@@ -181,7 +181,7 @@ async def begin(engine: Engine, turn: Turn, *others: Turn) -> Generation:
     Raises:
         UnrenderablePrompt, PromptTooLong, BudgetTooLong: a turn cannot be answered.
         InvalidValue, UnsupportedParameter: nor with what it asks for.
-        QueueFull, ModelLoading, EngineDead, ServerStopping: not now.
+        QueueFull, ModelLoading, EngineHung, EngineDead, ServerStopping: not now.
     """
     turns = (turn, *others)
     began = asyncio.get_running_loop().time()
@@ -234,7 +234,7 @@ async def measured(engine: Engine, turn: Turn) -> int:
 
     Raises:
         UnrenderablePrompt: the turn cannot be shown.
-        ModelLoading, EngineDead, ServerStopping: not now.
+        ModelLoading, EngineHung, EngineDead, ServerStopping: not now.
     """
     return len((await run_sync(partial(rendered, engine.model, turn))).ids)
 

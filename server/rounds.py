@@ -1,9 +1,7 @@
 """The thread's side of the engine: who is in the batch, one round after another, and who hears of it."""
 
 import logging
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from models.decode.batch import Update
 from models.decode.prefix import PrefixStore
@@ -11,6 +9,7 @@ from models.decode.session import InvalidRequest, Session
 from server.admission import Room
 from server.backend import Batch, Pair
 from server.errors import GenerationFailed, Refusal
+from server.pulse import Pulse
 from server.ticket import Line, Progress, Ticket
 
 log = logging.getLogger(__name__)
@@ -19,18 +18,6 @@ News = tuple[Ticket, Progress | Refusal]
 
 PATIENCE = 3
 """So many rounds may fail one after another, each with a fresh batch, before the thread gives up."""
-
-
-@dataclass
-class Pulse:
-    """When rounds begin and end, in monotonic seconds: written by the thread, read by whoever asks after its health."""
-
-    began: float | None = None
-    """None while no round is under way."""
-    ended: float | None = None
-    """None before the first round's end."""
-    kept: int = 0
-    """Bytes of the caches of earlier prompts."""
 
 
 class Rounds:
@@ -67,6 +54,7 @@ class Rounds:
             Exception: what the batch raised, when several fresh ones did in a row.
         """
         while not self._line.closed:
+            self._pulse.passing = self._pulse.clock()
             self._let_go()
             self._admit()
             if self._running:
@@ -78,6 +66,7 @@ class Rounds:
         """Nobody waits for an answer: look after what is kept, then sleep."""
         if self._prefix is not None and not len(self._line):
             self._prefix.tidy()
+        self._pulse.passing = None
         self._line.wait()
 
     def _let_go(self) -> None:
@@ -116,7 +105,7 @@ class Rounds:
             self._post([(ticket, _failure(error))])
 
     def _round(self) -> None:
-        self._pulse.began = time.monotonic()
+        self._pulse.began = self._pulse.clock()
         # The batch reports one session's failure in its update; what it raises concerns all of them.
         try:
             updates = self._batch.step()
@@ -134,7 +123,7 @@ class Rounds:
         self._post([(owners[id(update.session)], _news(update)) for update in updates])
 
     def _beat(self) -> None:
-        self._pulse.began, self._pulse.ended = None, time.monotonic()
+        self._pulse.began, self._pulse.ended = None, self._pulse.clock()
         self._pulse.kept = 0 if self._prefix is None else self._prefix.nbytes
 
     def _start_over(self, error: Exception) -> None:

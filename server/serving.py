@@ -1,8 +1,10 @@
 """Running the application under uvicorn until somebody stops it."""
 
 import asyncio
+import faulthandler
 import logging
 import os
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -119,7 +121,10 @@ def run(settings: Settings, load: Callable[[], Pair], arrival: Arrival | None = 
 
 
 def _cut_off(status: int) -> NoReturn:
-    """End although a transfer is under way; Python itself would wait for its threads."""
-    log.info("the download was cut off; files that are whole are kept")
+    """End although a transfer is under way or the engine hangs; Python itself would wait for its threads."""
+    if status == DIED:
+        faulthandler.dump_traceback(sys.__stderr__ or 2)
+    else:
+        log.info("the download was cut off; files that are whole are kept")
     logging.shutdown()
     os._exit(status)

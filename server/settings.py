@@ -72,6 +72,12 @@ class Settings(BaseSettings):
         gt=0,
         description="Seconds that an answer may take before it ends with an error. Without it, any.",
     )
+    round_timeout: float = Field(
+        300.0,
+        gt=0,
+        le=86_400,
+        description="Seconds that a round may take before the engine counts as hung; after twice as many, as dead.",
+    )
     concurrency: int = Field(8, ge=1, description="Requests that are decoded side by side.")
     queue: int = Field(64, ge=0, description="Requests that may wait for a place; more are refused.")
     prefill_chunk: int = Field(512, ge=1, description="Prompt tokens read in one round, beside the others' blocks.")

@@ -10,6 +10,7 @@ from server.errors import (
     ClientGone,
     DeadlineExceeded,
     EngineDead,
+    EngineHung,
     ForeignHost,
     GenerationFailed,
     HeadTooLarge,
@@ -95,6 +96,7 @@ VERDICTS: dict[type[Refusal], Verdict] = {
     TooManyConnections: Verdict(503, "server_error", "too_many_connections", retry_after=1),
     ModelLoading: Verdict(503, "server_error", "model_loading", retry_after=1),
     ServerStopping: Verdict(503, "server_error", "server_stopping", retry_after=5),
+    EngineHung: Verdict(503, "server_error", "engine_hung", retry_after=30),
     DeadlineExceeded: Verdict(504, "server_error", "deadline_exceeded", final=True),
     EngineDead: Verdict(503, "server_error", "engine_dead", final=True),
 }

@@ -17,7 +17,7 @@ def known(engine: Engine, name: str | None) -> Model:
 
     Raises:
         UnknownModel: another one is asked for.
-        ModelLoading, EngineDead, ServerStopping: there is none at the moment.
+        ModelLoading, EngineHung, EngineDead, ServerStopping: there is none at the moment.
     """
     model = engine.model
     if name is not None and name.rstrip("/") not in model.names:

@@ -12,7 +12,7 @@ from server.settings import Settings
 
 
 def routes(engine: Engine, settings: Settings) -> APIRouter:
-    """`/health` is 503 only when waiting does not help; `/ready` whenever a request would be refused."""
+    """`/health` is 503 when waiting is not known to help; `/ready` whenever a request would be refused."""
     router = APIRouter()
 
     @router.get("/health")
@@ -30,7 +30,7 @@ def routes(engine: Engine, settings: Settings) -> APIRouter:
                 "loading": None if now.loading is None else _progress(now.loading),
                 "speculation": speculation(engine, settings),
             },
-            status_code=503 if now.state in ("dead", "stopped") else 200,
+            status_code=503 if now.state in ("hung", "dead", "stopped") else 200,
         )
 
     @router.get("/ready")

@@ -57,9 +57,10 @@ def running(
     settings: Settings,
     on_death: Callable[[], None] | None = None,
     arrival: Arrival | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Generator[tuple[int, Engine]]:
     """The port of a server that has started (its model may still be loading)."""
-    engine = Engine(load, settings, on_death=on_death, arrival=arrival)
+    engine = Engine(load, settings, on_death=on_death, arrival=arrival, clock=clock)
     quiet = settings.model_copy(update={"port": 0, "log_level": "warning"})
     config = configured(create_app(engine, settings), quiet)
     server = uvicorn.Server(config)

@@ -120,7 +120,7 @@ SCHEMAS: Mapping[str, Schema] = MappingProxyType(
         "Tokens": _object({"token_strs": _list(TEXT)}, count=COUNT, max_model_len=COUNT, tokens=_list({})),
         "DetokenizedText": _object(prompt=TEXT, content=TEXT),
         "Health": _object(
-            status=_one_of("ok", "loading", "dead", "stopped"),
+            status=_one_of("ok", "loading", "hung", "dead", "stopped"),
             reason=_or_null(TEXT),
             running=COUNT,
             waiting=COUNT,

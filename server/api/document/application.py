@@ -57,7 +57,7 @@ def _responses(method: str, path: str, *, has_body: bool) -> Document:
     shape = "MessagesError" if path.startswith("/v1/messages") else "Error"
     refusals = {str(status): _json(MEANINGS[status], shape) for status in statuses}
     if path == "/health":
-        refusals["503"] = _json("the engine is dead or stopped", "Health")
+        refusals["503"] = _json("the engine hangs, is dead or stopped", "Health")
     return {"200": _granted(method, path)} | refusals
 
 

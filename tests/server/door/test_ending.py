@@ -13,6 +13,7 @@ import httpx2
 
 from tests.server.process import answers, free_port
 from tests.server.stand import PATIENCE, asked, wait_until
+from tests.server.wire import refused
 
 
 @contextmanager
@@ -60,6 +61,19 @@ def test_a_round_that_hangs_does_not_hold_the_process_back() -> None:
         assert process.returncode == 1
         # Where it hung, for whoever has to find out why.
         assert "Timeout" in said
+
+
+def test_an_engine_that_hangs_for_good_ends_the_process_as_a_dead_one_does() -> None:
+    with failing("hangs", round_timeout="0.5", log_format="json") as (process, http), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(http.post, "/v1/chat/completions", json=asked())
+        assert refused(waiting.result())["code"] == "engine_hung"
+        _, said = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 3
+    # Where it hangs, for whoever has to find out why.
+    assert "in step" in said
+    lines = [json.loads(line)["message"] for line in said.splitlines() if line.startswith("{")]
+    assert "the engine hangs: no round has ended for 0.5 seconds" in lines
+    assert "the engine died (no round has ended for 1 seconds); start the server anew" in lines
 
 
 def test_a_second_signal_ends_it_at_once() -> None:
