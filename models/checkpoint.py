@@ -17,7 +17,7 @@ from models.compressed import relaid, widths, without_unread
 from models.config import SpeculatorConfig, TargetConfig
 from models.config_fields import ConfigError
 from models.dflash_laguna import DFlashLaguna
-from models.errors import CheckpointError
+from models.errors import CheckpointError, UnknownCheckpointError
 from models.hub import cached, fetch, is_hub_id
 from models.laguna import Laguna
 from models.loading import DEFAULTS, Loading, with_attention_factor, with_kv_bits
@@ -92,7 +92,9 @@ def _folder(name: str, revision: str | None) -> Path | None:
             raise CheckpointError(f"revision {revision!r}: only a hub id has revisions, and {name!r} is a folder here")
         return path
     if not is_hub_id(name):
-        raise CheckpointError(f"no checkpoint {name!r}: give {EMBEDDED!r}, an existing folder, or a hub id owner/name")
+        raise UnknownCheckpointError(
+            f"no checkpoint {name!r}: give {EMBEDDED!r}, an existing folder, or a hub id owner/name"
+        )
     return None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from models.config import TargetConfig, read_json
 from models.config_fields import ConfigError
-from models.errors import CheckpointError
+from models.errors import CheckpointError, UnknownCheckpointError
 from models.packing import read_packing
 from models.pairing import check_pair, read_speculator
 from models.partner import Identity, name_warnings, partner, sibling, speculator_identity, target_identity
@@ -22,6 +22,7 @@ class Choice:
     Attributes:
         folder: where it lies; None: the target decodes alone.
         given: its name on the hub; empty where it is a folder here.
+        part: what to call one that is part of the checkpoint; empty for others.
         why_none: one line for clients, without paths; None where there is a folder.
         guessed: nobody asked for it and it is not part of the checkpoint: where it fails, the target decodes alone.
         warnings: what is doubtful about the pair, for clients too, so without paths.
@@ -30,6 +31,7 @@ class Choice:
 
     folder: Path | None = None
     given: str = ""
+    part: str = ""
     why_none: str | None = None
     guessed: bool = False
     warnings: tuple[str, ...] = ()
@@ -37,8 +39,8 @@ class Choice:
 
     @property
     def name(self) -> str | None:
-        """What to call it: its name on the hub, or its folder's."""
-        return self.given or (self.folder.resolve().name if self.folder else None)
+        """What to call it: its name on the hub, or its folder's, after the target's where it is part of that."""
+        return self.given or self.part or (self.folder.resolve().name if self.folder else None)
 
     def failed(self, error: Exception) -> "Choice":
         """The target alone, and why, where nobody asked for this one."""
@@ -77,7 +79,7 @@ def choose(wanted: str, given: str, folder: Path, fetch: Callable[[str], Path]) 
     if wanted == "none":
         return Choice(why_none="the server runs without a speculator")
     target = _target(given, folder)
-    found = _automatic(target, given, folder, fetch) if wanted == "auto" else Choice(fetch(wanted), hub_name(wanted))
+    found = _automatic(target, given, folder, fetch) if wanted == "auto" else _asked(wanted, fetch)
     if found.folder is None:
         return found
     try:
@@ -91,10 +93,23 @@ def choose(wanted: str, given: str, folder: Path, fetch: Callable[[str], Path]) 
     return replace(found, warnings=name_warnings(target, own))
 
 
+def _asked(wanted: str, fetch: Callable[[str], Path]) -> Choice:
+    """The one that somebody named."""
+    try:
+        return Choice(fetch(wanted), hub_name(wanted))
+    except UnknownCheckpointError as error:
+        raise UnknownCheckpointError(
+            f"no speculator {wanted!r}: give an existing folder, a hub id owner/name, 'auto' for the one that goes "
+            "with the model, or 'none'"
+        ) from error
+    except CheckpointError as error:
+        raise CheckpointError(f"the speculator cannot be had: {error}") from error
+
+
 def _automatic(target: Identity, given: str, folder: Path, fetch: Callable[[str], Path]) -> Choice:
     """In the checkpoint, in a folder beside it, or published for it."""
     if inside := find_speculator(folder):
-        return Choice(fetch(str(inside)))
+        return Choice(fetch(str(inside)), part=f"{given or folder.resolve().name}/{inside.name}")
     if not given and (beside := _beside(folder.resolve(), target)):
         return _guessed(beside, "", fetch)
     proposal = partner(target)

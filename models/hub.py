@@ -239,7 +239,7 @@ def _named(repo: str, revision: str | None) -> Generator[None]:
     except LocalEntryNotFoundError as error:
         raise _not_had(at, repo, revision, error) from error
     except HfHubHTTPError as error:
-        raise _refused(repo, error) or DownloadFailed(f"{at}: {_answered(error)}; try again later") from error
+        raise _refused(repo, error) or DownloadFailed(f"{at}: {_answered(error)}; {_then(error)}") from error
     # The transfer's own failures: httpx2's are no OSErrors, hf_xet's may be RuntimeErrors.
     except (OSError, HTTPError, RuntimeError) as error:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
@@ -267,19 +267,31 @@ def _answered(error: HfHubHTTPError) -> str:
     return f"the hub answered with status {error.response.status_code}"
 
 
+def _then(error: HfHubHTTPError) -> str:
+    """What helps against such an answer."""
+    match error.response.status_code:
+        case 429:
+            return f"that is too many requests for now: wait some minutes, or {_LOG_IN} (accounts may ask more often)"
+        case 408 | 500 | 502 | 503 | 504:
+            return "the trouble is the hub's own: try again later"
+        case _:
+            return f"is {constants.ENDPOINT} the hub? HF_ENDPOINT names it"
+
+
 def _not_had(at: str, repo: str, revision: str | None, error: LocalEntryNotFoundError) -> HubError:
     """The hub cannot be asked, or did not answer as it should; say why, and what the cache lacks."""
     match error.__cause__:
         case OfflineModeIsEnabled():
             why = "HF_HUB_OFFLINE is set"
         case HfHubHTTPError() as answer:
-            why = _answered(answer)
+            what = _what_lacks(repo, revision, error)
+            told = f"{at}: {_answered(answer)}, and the cache {what}; {_then(answer)}"
+            return _refused(repo, answer) or NotCached(told)
         case cause:
             why = "the hub cannot be reached" + (f" ({type(cause).__name__})" if cause else "")
-    what = _what_lacks(repo, revision, error)
-    return _refused(repo, error.__cause__) or NotCached(
-        f"{at}: {why}, and the cache {what}. Start once with a network (or `hf download {repo}`), or copy the files "
-        "here and name their folder"
+    return NotCached(
+        f"{at}: {why}, and the cache {_what_lacks(repo, revision, error)}. Start once with a network (or "
+        f"`hf download {repo}`), or copy the files here and name their folder"
     )
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from models.config_fields import ConfigError
-from models.errors import CheckpointError
+from models.errors import CheckpointError, UnknownCheckpointError
 from models.finding import choose, hub_name
 from models.hub import fetch, is_hub_id
 from models.progress import Report, size
@@ -51,7 +51,7 @@ def _folder(name: str, revision: str | None, report: Report) -> Path:
     if path.exists():
         return path
     if not is_hub_id(name):
-        raise CheckpointError(f"no checkpoint {name!r}: give a hub id owner/name, or an existing folder")
+        raise UnknownCheckpointError(f"no checkpoint {name!r}: give a hub id owner/name, or an existing folder")
     return fetch(name, revision, report=report)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from models.checkpoint import EMBEDDED, embedded_path, find_checkpoint
 from models.errors import CheckpointError, PairError, SpeculatorKindError
 from models.finding import Choice, choose
 from tests.models.published import XS_2_SPECULATOR
@@ -56,7 +57,7 @@ def test_the_checkpoints_own_comes_first(target: Path, tmp_path: Path) -> None:
     inside = config(target / "speculator", SPECULATOR)
     config(tmp_path / "Laguna-XS-2.1-DFlash", SPECULATOR)
     found = choose("auto", "", target, never)
-    assert (found.folder, found.name, found.guessed, found.warnings) == (inside, "speculator", False, ())
+    assert (found.folder, found.name, found.guessed, found.warnings) == (inside, "Laguna-XS-2.1/speculator", False, ())
 
 
 def test_then_the_one_in_a_folder_beside_it(target: Path, tmp_path: Path) -> None:
@@ -127,6 +128,15 @@ def test_one_that_was_asked_for_is_refused_instead(target: Path, tmp_path: Path)
         choose("auto", "", other.rename(target / "speculator").parent, never)
     with pytest.raises(CheckpointError, match="the hub has no checkpoint 'me/drafts'"):
         choose("me/drafts", "", target, only(PUBLISHED, target))
+
+
+def test_a_name_that_means_nothing_is_said_to_be_the_speculators(target: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"no speculator 'nope': give .*folder.*owner/name.*'auto'.*'none'"):
+        choose("nope", "", target, find_checkpoint)
+
+
+def test_the_embedded_speculator_is_called_after_its_target() -> None:
+    assert choose("auto", EMBEDDED, embedded_path(), never).name == "laguna-tiny/speculator"
 
 
 def test_the_one_of_xs_2_is_refused_by_its_kind(target: Path, tmp_path: Path) -> None:

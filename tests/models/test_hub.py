@@ -142,6 +142,16 @@ def test_a_hub_that_refuses_or_fails_is_said(hub: Hub, status: int, error: type[
         fetch(REPO)
 
 
+@pytest.mark.parametrize(
+    ("status", "advice"), [(429, "wait some minutes"), (500, "try again later"), (418, "HF_ENDPOINT names it")]
+)
+def test_what_helps_is_said_by_the_hubs_status(hub: Hub, status: int, advice: str) -> None:
+    hub.status = status
+    with pytest.raises(NotCached, match=f"status {status}.*{advice}") as caught:
+        fetch(REPO)
+    assert "Start once with a network" not in str(caught.value)
+
+
 @pytest.mark.parametrize("status", [None, 403, 500])
 def test_without_the_hub_a_whole_snapshot_serves(hub: Hub, monkeypatch: pytest.MonkeyPatch, status: int | None) -> None:
     folder = fetch(REPO)
