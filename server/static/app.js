@@ -8,8 +8,8 @@ import { Answer, question } from "./turns.js";
 
 const EXAMPLES = [
   ["Calls a tool", "What is the weather in Oslo?", "tools"],
-  ["Held to a schema", "Oslo has 7 degrees under a cloudy sky. Say that as JSON.", "schema"],
-  ["Plain text", "Hello! What can you do?", null],
+  ["Held to a schema", "It is cloudy in Oslo. Say that as JSON.", "schema"],
+  ["Plain text", "Hello! Who are you?", null],
 ];
 const LOOK_EVERY = 2000;
 const LOOK_SOON = 500;
@@ -135,8 +135,10 @@ function busy(is) {
 const say = (text) => void (byId("said").textContent = text);
 
 function grow() {
-  ask.style.height = "auto";
-  ask.style.height = `${ask.scrollHeight + 2}px`;
+  follow(() => {
+    ask.style.height = "auto";
+    ask.style.height = `${ask.scrollHeight + 2}px`;
+  });
 }
 
 function fresh() {

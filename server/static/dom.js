@@ -86,4 +86,4 @@ export const headers = () => (key.get() ? { authorization: `Bearer ${key.get()}`
 
 export const share = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "–");
 
-export const rounded = (value) => (value >= 100 ? value.toFixed(0) : value.toFixed(1));
+export const rounded = (value) => value.toFixed(value === 0 || value >= 100 ? 0 : 1);

@@ -21,8 +21,8 @@ const TOOLS = [
 
 const SCHEMA = {
   type: "object",
-  properties: { city: { type: "string", maxLength: 40 }, degrees: { type: "integer", minimum: -90, maximum: 60 }, sky: { enum: ["clear", "cloudy", "rain"] } },
-  required: ["city", "degrees", "sky"],
+  properties: { city: { enum: ["Bergen", "Oslo", "Paris"] }, sky: { enum: ["clear", "cloudy", "rainy"] } },
+  required: ["city", "sky"],
 };
 
 const EXAMPLES = { tools: TOOLS, schema: SCHEMA };

@@ -36,6 +36,11 @@ const seconds = (value) => (value < 1 ? `${Math.round(value * 1000)} ms` : `${va
 const bytes = (value) => (value < 2 ** 30 ? `${(value / 2 ** 20).toFixed(1)} MiB` : `${(value / 2 ** 30).toFixed(2)} GiB`);
 const mean = (now, name) => (now.of(`${name}_count`) ? now.of(`${name}_sum`) / now.of(`${name}_count`) : 0);
 const between = (now, before, name) => (before ? Math.max(0, now.of(name) - before.of(name)) : 0);
+// Of the requests that ended since, where there are any: the number tells of all, the plot of now.
+const lately = (now, before, name) => {
+  const count = between(now, before, `${name}_count`);
+  return count ? between(now, before, `${name}_sum`) / count : mean(now, name);
+};
 const pace = (now, before, name) => (before ? between(now, before, name) / ((now.at - before.at) / 1000) : 0);
 
 // Title, the number, what is said below it, and what is drawn.
@@ -48,8 +53,8 @@ const FIGURES = [
     return [share(now.of("accepted_tokens_total"), now.of("drafted_tokens_total")), `${each.toFixed(1)} tokens a round`, each];
   }],
   ["Prompts from cache", (now) => [share(now.of("cached_tokens_total"), now.of("prompt_tokens_total")), `${bytes(now.of("prefix_cache_bytes"))} held`, now.of("cached_tokens_total") / Math.max(1, now.of("prompt_tokens_total"))]],
-  ["To the first token", (now) => [seconds(mean(now, "first_token_seconds")), "on average", mean(now, "first_token_seconds")]],
-  ["From token to token", (now) => [seconds(mean(now, "token_seconds")), "on average", mean(now, "token_seconds")]],
+  ["To the first token", (now, before) => [seconds(mean(now, "first_token_seconds")), "on average", lately(now, before, "first_token_seconds")]],
+  ["From token to token", (now, before) => [seconds(mean(now, "token_seconds")), "on average", lately(now, before, "token_seconds")]],
 ].map(([title, read], index) => {
   const number = el("output", { "aria-labelledby": `figure-${index}` }, "–");
   const below = el("small", {});
@@ -67,7 +72,9 @@ function show(now, before) {
     lines(figure.plot, `${figure.title}: ${value}`, figure.series);
   }
   const rows = now.rows("requests_total").filter(([, { route }]) => !OWN.test(route)).sort((a, b) => b[2] - a[2]);
+  const none = el("tr", {}, el("td", { colspan: "4", class: "none" }, "None yet."));
   byId("requests").replaceChildren(
+    ...(rows.length ? [] : [none]),
     ...rows.map(([, { route, status, outcome }, count]) =>
       el("tr", {}, el("td", {}, route), el("td", {}, status), el("td", {}, outcome), el("td", { class: "number" }, String(count))),
     ),

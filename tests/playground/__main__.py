@@ -22,6 +22,13 @@ def conversation(page: Page) -> None:
         summary.click()
 
 
+def asked(page: Page, name: str) -> None:
+    """One of the examples, answered in a chat of its own."""
+    page.get_by_role("button", name="New chat").click()
+    page.get_by_role("button", name=name).click()
+    page.locator(".foot").first.wait_for()
+
+
 def pictures(browser: Browser, origin: str, folder: Path, size: str, scheme: str) -> None:
     width, height = SIZES[size]
     context = browser.new_context(
@@ -36,6 +43,9 @@ def pictures(browser: Browser, origin: str, folder: Path, size: str, scheme: str
     page.goto(origin)
     page.locator("#state.ready").wait_for()
     take("empty")
+    page.locator("#ask").focus()
+    page.keyboard.press("Shift+Tab")
+    take("focus")
     page.locator("[name=temperature]").evaluate("field => { field.value = '0'; }")
     page.locator("[name=speculation]").evaluate("field => { field.value = 'always'; }")
     conversation(page)
@@ -43,6 +53,15 @@ def pictures(browser: Browser, origin: str, folder: Path, size: str, scheme: str
     if not page.locator("#panel").is_visible():
         page.get_by_role("button", name="Settings and figures").click()
         take("panel")
+        page.get_by_role("button", name="Close").click()
+    asked(page, "Say that as JSON.")
+    take("schema")
+    asked(page, "Who are you?")
+    take("plain")
+    page.get_by_label("Your message").fill("word " * 5000)
+    page.keyboard.press("Enter")
+    page.locator(".refused").wait_for()
+    take("refused")
     page.goto(f"{origin}/status")
     page.locator("tbody tr").first.wait_for()
     page.wait_for_timeout(4500)

@@ -148,6 +148,15 @@ def test_a_refusal_is_told_by_name_and_the_question_can_be_mended(served: Stand,
     assert sight.page.get_by_label("Your message").input_value() == "hello"
 
 
+def test_a_refusal_stays_in_sight_when_a_long_question_comes_back_to_be_mended(served: Stand, look: Look) -> None:
+    sight = look(served, size="phone", expected=("status of 400",))
+    sight.ask("word " * 2000)
+    sight.page.get_by_role("alert").filter(has_text="Not answered").wait_for()
+    assert sight.page.get_by_label("Your message").input_value().startswith("word")
+    below = "a => document.querySelector('#log').getBoundingClientRect().bottom - a.getBoundingClientRect().bottom"
+    assert sight.page.locator(".refused").evaluate(below) >= 0
+
+
 def test_a_key_is_asked_for_where_the_server_wants_one(look: Look) -> None:
     with stand(ScriptPair(answer, drafter="speculator"), api_key=["secret"]) as locked:
         sight = look(locked, expected=("status of 401",))

@@ -68,7 +68,7 @@ def test_the_status_panel_shows_what_the_metrics_say(served: Stand, look: Look, 
     shown = dict(zip(titles, numbers, strict=True))
     assert shown == {
         "Running": "3",
-        "Tokens a second": "0.0",
+        "Tokens a second": "0",
         "Drafts accepted": "50 %",
         "Prompts from cache": "90 %",
         "To the first token": "500 ms",
@@ -87,6 +87,15 @@ def test_the_status_panel_shows_what_the_metrics_say(served: Stand, look: Look, 
         "1.5 MiB held",
     ]
     assert faults(page) == []
+
+
+def test_the_status_panel_of_a_server_that_nobody_asked_says_so(served: Stand, look: Look) -> None:
+    page = look(served, "/status", expected=("status of 404",)).page
+    page.route(
+        "**/metrics", lambda route: route.fulfill(body="laguna_requests_running 0.0\n", content_type="text/plain")
+    )
+    page.reload()
+    page.get_by_role("cell", name="None yet.").wait_for()
 
 
 def test_everything_can_be_done_from_the_keyboard(served: Stand, look: Look) -> None:
