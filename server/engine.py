@@ -20,11 +20,12 @@ from server.arrival import Arrival, TurnedBack
 from server.backend import Pair
 from server.errors import EngineDead, EngineHung, ModelLoading, QueueFull, Refusal, ServerStopping
 from server.keeping import prefix_store
+from server.mail import Mail
 from server.pulse import LOST, Condition, Pulse, judged
 from server.rounds import News, Rounds
 from server.served import Model, served
 from server.settings import Settings
-from server.ticket import Line, Mail, Ticket
+from server.ticket import Line, Ticket
 
 log = logging.getLogger(__name__)
 

@@ -19,10 +19,11 @@ from server.engine import Engine
 from server.errors import BudgetTooLong, Cancelled, DeadlineExceeded, PromptTooLong, Refusal
 from server.events import Answer, Content, Event, Finished, Piece, Report, Usage
 from server.forcing import compiled
+from server.mail import Mail, Progress
 from server.prompt import Prompt, rendered
 from server.recall import Recall
 from server.served import Model
-from server.ticket import Mail, Progress, Ticket
+from server.ticket import Ticket
 from server.transcript import Transcript
 from server.turn import Turn
 from tools.events import merged

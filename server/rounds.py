@@ -9,8 +9,9 @@ from models.decode.session import InvalidRequest, Session
 from server.admission import Room
 from server.backend import Batch, Pair
 from server.errors import GenerationFailed, Refusal
+from server.mail import Progress
 from server.pulse import Pulse
-from server.ticket import Line, Progress, Ticket
+from server.ticket import Line, Ticket
 
 log = logging.getLogger(__name__)
 

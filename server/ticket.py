@@ -1,55 +1,12 @@
 """One request's place on both sides of the engine's thread, and the line it waits in."""
 
-import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
 
-from models.decode.acceptance import Writer
-from models.decode.logprobs import Scored
-from models.decode.session import Request, Stats
+from models.decode.session import Request
 from server.errors import Refusal
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What one round brought: plain numbers, the only thing that leaves the thread."""
-
-    ids: tuple[int, ...]
-    finish: Literal["stop", "length"] | None
-    stats: Stats
-    scores: tuple[Scored, ...] = ()
-    """One for each id, where the request asked for log probabilities."""
-    prompt: tuple[Scored, ...] | None = None
-    """With the first ids, one for each prompt token after the first, where that was asked for."""
-    writers: tuple[Writer, ...] = ()
-    """Who wrote each id first: the source of an accepted draft, or the target."""
-
-
-class Mail:
-    """What comes for the tickets of one turn, in the order it came. Used on the event loop only."""
-
-    def __init__(self) -> None:
-        self._queue: asyncio.Queue[tuple[int, Progress | Refusal]] = asyncio.Queue()
-
-    def put(self, place: int, news: Progress | Refusal) -> None:
-        """Add what came for the ticket at `place`."""
-        self._queue.put_nowait((place, news))
-
-    async def next(self) -> tuple[int, Progress]:
-        """The next round's news of some ticket, by its place.
-
-        Raises:
-            Refusal: a request failed, by name.
-        """
-        # With mail waiting, neither this nor a send to a client that is gone would ever let another task run.
-        await asyncio.sleep(0)
-        place, news = await self._queue.get()
-        if isinstance(news, Refusal):
-            raise news
-        return place, news
+from server.mail import Mail, Progress
 
 
 class Ticket:
