@@ -69,8 +69,9 @@ def grammar(*, thinking: bool, answer: JsonAnswer | None = None, calls: Calls | 
         UnsupportedKeyword: a strict schema uses what cannot be enforced.
         SchemaError: a schema is none, or they are too large together.
     """
-    turn, rules = _turn(answer, calls)
-    opened = f"thought {_NL} turn" if thinking else "turn"
+    # Some templates write a line break after the thinking: it may stand before calls, where no text shows it.
+    turn, rules = _turn(answer, calls, before_calls=_NL if thinking else "")
+    opened = "thought turn" if thinking else "turn"
     head = ["%llguidance {}", f"start: {opened}", f"turn: {turn}", f"anything: {slashed(ANY_TEXT)}"]
     head += [f"thought: anything {Sign.THINK_END}"] if thinking else []
     text = "\n".join([*head, *any_text_rules(), *rules]) + "\n"
@@ -79,9 +80,9 @@ def grammar(*, thinking: bool, answer: JsonAnswer | None = None, calls: Calls | 
     return text
 
 
-def _turn(answer: JsonAnswer | None, calls: Calls | None) -> tuple[str, list[str]]:
+def _turn(answer: JsonAnswer | None, calls: Calls | None, *, before_calls: str) -> tuple[str, list[str]]:
     rules = list(_call_rules(calls)) if calls else []
-    some = f"call {_NL}" + (f" (call {_NL})*" if calls and calls.parallel else "")
+    some = f"{before_calls} call {_NL}" + (f" (call {_NL})*" if calls and calls.parallel else "")
     if calls and calls.required:
         return some, rules
     if answer is not None:

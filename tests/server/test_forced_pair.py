@@ -135,6 +135,22 @@ def test_thinking_stays_free_and_the_answer_after_it_does_not(sdk: openai.OpenAI
     check_calls(answer, "count")
 
 
+@pytest.mark.parametrize("ask", ASKS)
+def test_a_json_answer_after_thinking_begins_at_its_brace_streamed_and_not(sdk: openai.OpenAI, ask: str) -> None:
+    shape = {"type": "json_schema", "json_schema": {"name": "v", "schema": Verdict.model_json_schema()}}
+    for seed in range(3):
+        body = {"response_format": shape, "temperature": seed / 2, "seed": seed, "max_tokens": 200}
+        body |= {"chat_template_kwargs": {"enable_thinking": True}, "thinking_token_budget": 12}
+        whole, stream = asked(sdk, ask, **body, logprobs=True), streamed(sdk, ask, **body, speculation="off")
+        (choice,) = whole.choices
+        assert (choice.message.model_extra or {})["reasoning_content"]
+        assert (choice.message.content or "").startswith("{")
+        Verdict.model_validate_json(choice.message.content or "")
+        assert choice.logprobs is not None
+        assert "".join(token.token for token in choice.logprobs.content or ()) == choice.message.content
+        assert said(stream) == said(whole)
+
+
 def test_schemas_hold_beside_stops_biases_penalties_and_log_probabilities(sdk: openai.OpenAI) -> None:
     schema = Verdict.model_json_schema()
     body = {

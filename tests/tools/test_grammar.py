@@ -193,6 +193,21 @@ def test_a_json_answer_beside_tools_is_either() -> None:
     assert not accepts(text, "Hello")
 
 
+@pytest.mark.parametrize("thinking", [False, True])
+def test_a_line_break_after_the_thinking_may_stand_before_calls_and_never_before_json(thinking: bool) -> None:
+    thought, either = "hm.</think>" if thinking else "", Calls([LIST])
+    for calls in (None, either):
+        text = grammar(thinking=thinking, answer=AnyJson, calls=calls)
+        assert accepts(text, thought + '{"a": 1}')
+        assert not accepts(text, thought + '\n{"a": 1}')
+    for text in (
+        grammar(thinking=thinking, answer=AnyJson, calls=either),
+        grammar(thinking=thinking, calls=Calls([LIST], required=True)),
+    ):
+        assert accepts(text, thought + call("ls"))
+        assert accepts(text, f"{thought}\n" + call("ls")) == thinking
+
+
 def test_calls_that_are_required_win_over_a_json_answer() -> None:
     text = grammar(thinking=False, answer=AnyJson, calls=Calls([LIST], required=True))
     assert accepts(text, call("ls"))
