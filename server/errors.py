@@ -120,12 +120,15 @@ class WrongMethod(Refusal):
 
 
 class PromptTooLong(Refusal):
-    """The rendered prompt leaves no room for an answer. Agents read both numbers out of this very sentence."""
+    """The rendered prompt leaves no room for an answer. Agents read both numbers out of this very sentence.
+
+    LangChain looks for the code in the text alone.
+    """
 
     def __init__(self, *, tokens: int, limit: int, param: str = "messages") -> None:
         super().__init__(
             f"This model's maximum context length is {limit} tokens. However, your messages resulted in {tokens} "
-            "tokens. Please reduce the length of the messages.",
+            "tokens. Please reduce the length of the messages. (context_length_exceeded)",
             param=param,
         )
         self.tokens = tokens

@@ -1,10 +1,12 @@
 """langchain-openai: the standard suite of its integrations, and what every client here does."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import cast
 
 import openai
 import pytest
+from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI
@@ -130,11 +132,15 @@ def test_an_answer_is_typed(base: str, method: str) -> None:
     assert isinstance(typed.invoke(HELLO), Verdict)
 
 
+@pytest.mark.parametrize("responses", [False, True])
 @pytest.mark.parametrize("streaming", [False, True])
-def test_what_is_refused_is_raised_by_its_kind(base: str, streaming: bool) -> None:
-    with pytest.raises(openai.BadRequestError) as overflow:
-        chat(base, streaming=streaming).invoke(LONG)
+def test_what_is_refused_is_raised_by_its_kind(base: str, streaming: bool, responses: bool) -> None:
+    model = partial(chat, base, streaming=streaming, use_responses_api=responses)
+    with pytest.raises(ContextOverflowError) as overflow:
+        model().invoke(LONG)
+    assert isinstance(overflow.value, openai.BadRequestError)
     assert overflow.value.code == "context_length_exceeded"
     with pytest.raises(openai.BadRequestError) as wrong:
-        chat(base, streaming=streaming, temperature=3).invoke(HELLO)
+        model(temperature=3).invoke(HELLO)
     assert wrong.value.param == "temperature"
+    assert not isinstance(wrong.value, ContextOverflowError)

@@ -56,5 +56,15 @@ def test_an_answer_is_typed(wishes: Wishes) -> None:
 def test_what_is_refused_is_raised_by_its_kind(wishes: Wishes, stream: bool) -> None:
     with pytest.raises(exceptions.ContextWindowExceededError):
         list(asked(wishes, LONG, stream=stream))
-    with pytest.raises(exceptions.BadRequestError, match="temperature"):
+    with pytest.raises(exceptions.BadRequestError, match="temperature") as wrong:
         list(asked(wishes, HELLO, stream=stream, temperature=3))
+    assert not isinstance(wrong.value, exceptions.ContextWindowExceededError)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_overflow_is_one_over_its_other_apis_too(base: str, stream: bool) -> None:
+    common: Wishes = {"api_base": base, "api_key": "none", "num_retries": 0, "stream": stream}
+    with pytest.raises(exceptions.ContextWindowExceededError):
+        list(litellm.responses(model=f"openai/{MODEL}", input=LONG, **common))
+    with pytest.raises(exceptions.ContextWindowExceededError):
+        list(litellm.text_completion(model=f"text-completion-openai/{MODEL}", prompt=LONG, **common))

@@ -237,7 +237,7 @@ def test_the_overflow_message_is_the_one_that_agents_read(served: Stand) -> None
         response = served.post(messages=[{"role": "user", "content": "x" * 100}], stream=streamed)
         assert refused(response) == {
             "message": "This model's maximum context length is 64 tokens. However, your messages resulted in 108 "
-            "tokens. Please reduce the length of the messages.",
+            "tokens. Please reduce the length of the messages. (context_length_exceeded)",
             "type": "invalid_request_error",
             "param": "messages",
             "code": "context_length_exceeded",
