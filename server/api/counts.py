@@ -14,11 +14,14 @@ LOWEST = -9999.0
 
 
 def usage(usage: Usage) -> dict[str, Any]:
-    """Tokens as OpenAI counts them. Drafts are not in it: they are ours, and not billed."""
+    """Tokens as OpenAI counts them: those of the request's own prediction that did not come are in the completion's.
+
+    Drafts are not in it: they are ours, and not billed.
+    """
     return {
         "prompt_tokens": usage.prompt,
-        "completion_tokens": usage.completion,
-        "total_tokens": usage.total,
+        "completion_tokens": usage.completion + usage.unpredicted,
+        "total_tokens": usage.total + usage.unpredicted,
         "prompt_tokens_details": {"cached_tokens": usage.cached},
         "completion_tokens_details": {
             "reasoning_tokens": usage.reasoning,

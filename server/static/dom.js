@@ -86,4 +86,7 @@ export const headers = () => (key.get() ? { authorization: `Bearer ${key.get()}`
 
 export const share = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "–");
 
+// Of a completion's tokens, those that were written: a prediction's that did not come are counted in them.
+export const written = (usage) => usage.completion_tokens - usage.completion_tokens_details.rejected_prediction_tokens;
+
 export const rounded = (value) => value.toFixed(value === 0 || value >= 100 ? 0 : 1);

@@ -1,6 +1,6 @@
 // The figures beside the chat: what this page's answers told, and how busy the server is.
 
-import { byId, headers, rounded, share } from "./dom.js";
+import { byId, headers, rounded, share, written } from "./dom.js";
 import { POINTS, bars, lines, parts } from "./plots.js";
 
 const WRITERS = ["speculator", "prediction", "copy", "grammar", "target"];
@@ -73,7 +73,7 @@ export class Meters {
     this.accepted = added(this.accepted, laguna.accepted_by_depth);
     this.cached += usage.prompt_tokens_details.cached_tokens;
     this.read += usage.prompt_tokens - usage.prompt_tokens_details.cached_tokens;
-    if (laguna.decode_seconds > 0) byId("rate").value = rounded(usage.completion_tokens / laguna.decode_seconds);
+    if (laguna.decode_seconds > 0) byId("rate").value = rounded(written(usage) / laguna.decode_seconds);
     this.drawDepth(this.drafted, this.accepted);
     this.drawCache();
   }

@@ -1,6 +1,6 @@
 // What stands in the conversation: a question, an answer as it comes, its calls, and what went wrong.
 
-import { el, rounded, share } from "./dom.js";
+import { el, rounded, share, written } from "./dom.js";
 
 const WRITERS = { speculator: "the speculator", prediction: "your prediction", copy: "copied from the context", grammar: "forced by the grammar", target: "the target’s own" };
 
@@ -139,9 +139,9 @@ function* told(reason, figures) {
   const ends = { length: "token limit reached", stopped: "stopped" };
   if (figures) {
     const { usage, laguna } = figures;
-    yield `${usage.completion_tokens} tokens`;
-    if (laguna.decode_seconds > 0) yield `${rounded(usage.completion_tokens / laguna.decode_seconds)} a second`;
-    yield laguna.drafted ? `${share(laguna.accepted, usage.completion_tokens)} from drafts, in ${laguna.rounds} rounds` : laguna.speculation_off ?? "no drafts";
+    yield `${written(usage)} tokens`;
+    if (laguna.decode_seconds > 0) yield `${rounded(written(usage) / laguna.decode_seconds)} a second`;
+    yield laguna.drafted ? `${share(laguna.accepted, written(usage))} from drafts, in ${laguna.rounds} rounds` : laguna.speculation_off ?? "no drafts";
     yield `${usage.prompt_tokens_details.cached_tokens} of ${usage.prompt_tokens} prompt tokens cached`;
   }
   if (reason in ends) yield ends[reason];

@@ -64,8 +64,10 @@ def test_predicted_tokens_are_counted_as_those_that_came_and_those_that_did_not(
         (request,) = served.pair.requests
     assert answer["choices"][0]["message"]["content"] == "fine"
     assert request.prediction == tuple(ids_of("fire"))
-    details = answer["usage"]["completion_tokens_details"]
+    usage, details = answer["usage"], answer["usage"]["completion_tokens_details"]
     assert (details["accepted_prediction_tokens"], details["rejected_prediction_tokens"]) == (2, 2)
+    # As OpenAI counts them: what was predicted in vain is in the completion's tokens, too.
+    assert (usage["completion_tokens"], usage["total_tokens"]) == (4 + 2, usage["prompt_tokens"] + 4 + 2)
 
 
 def test_a_prediction_waits_for_the_answer_behind_the_thinking() -> None:
