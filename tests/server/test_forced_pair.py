@@ -139,8 +139,8 @@ def test_thinking_stays_free_and_the_answer_after_it_does_not(sdk: openai.OpenAI
 def test_a_json_answer_after_thinking_begins_at_its_brace_streamed_and_not(sdk: openai.OpenAI, ask: str) -> None:
     shape = {"type": "json_schema", "json_schema": {"name": "v", "schema": Verdict.model_json_schema()}}
     for seed in range(3):
-        body = {"response_format": shape, "temperature": seed / 2, "seed": seed, "max_tokens": 200}
-        body |= {"chat_template_kwargs": {"enable_thinking": True}, "thinking_token_budget": 12}
+        drawn = {"temperature": seed / 2, "seed": seed, "max_tokens": 200, "thinking_token_budget": 12}
+        body: dict[str, Any] = {"response_format": shape, "chat_template_kwargs": {"enable_thinking": True}, **drawn}
         whole, stream = asked(sdk, ask, **body, logprobs=True), streamed(sdk, ask, **body, speculation="off")
         (choice,) = whole.choices
         assert (choice.message.model_extra or {})["reasoning_content"]

@@ -1,4 +1,4 @@
-"""A prompt beyond the embedded pair's context is an exception by name in every dialect of both SDKs, streamed or not."""
+"""A prompt beyond the embedded pair's context is an exception by name in each dialect of both SDKs, streamed or not."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -36,6 +36,7 @@ ASKS: dict[str, Callable[..., Any]] = {
     "prompt": lambda sdk, stream: sdk.completions.create(model=MODEL, prompt=LONG, stream=stream),
 }
 """By the parameter that the prompt is in."""
+
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("param", ASKS)
