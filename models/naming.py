@@ -14,8 +14,12 @@ _PREFIX = "language_model."
 _EXPERT = re.compile(r"(.*\.mlp)\.experts\.(\d+)\.(\w+\.\w+)")
 _FUSED = re.compile(r"(.*\.mlp)\.experts\.(gate_up_proj|down_proj)")
 _ROUTER = re.compile(r"(.*\.mlp\.gate)\.(?!proj\.|e_score)(\w+)")
-_RENAMED = ((".mlp.shared_experts.", ".mlp.shared_expert."), (".mlp.experts.e_score", ".mlp.gate.e_score"))
-"""transformers' name of the shared expert, and the published place of the router's bias."""
+_RENAMED = (
+    (".mlp.shared_experts.", ".mlp.shared_expert."),
+    (".mlp.experts.e_score", ".mlp.gate.e_score"),
+    (".mlp.e_score", ".mlp.gate.e_score"),
+)
+"""transformers' name of the shared expert; the published place of the router's bias, and one that converters write."""
 
 
 class NamingError(ValueError):

@@ -60,7 +60,13 @@ def unpacked(tensors: Mapping[str, mx.array], path: str, settings: Mapping[str, 
 
 
 def packed(
-    tmp_path: Path, choice: Choice, *, prefix: str = "", router: str = "gate.proj", **settings: object
+    tmp_path: Path,
+    choice: Choice,
+    *,
+    prefix: str = "",
+    router: str = "gate.proj",
+    bias: str = "gate.",
+    **settings: object,
 ) -> tuple[Path, Path]:
     """A packed checkpoint as mlx-lm writes them, and the same weights as plain float32."""
     plain = load_target(write_both(tmp_path, lambda module: None, {}).plain, mx.float32)
@@ -75,11 +81,18 @@ def packed(
         assert chosen is not None
         reference.pop(f"{path}.biases", None)
         reference[f"{path}.weight"] = unpacked(found, path, chosen)
-    spelled = {f"{prefix}{name.replace('gate.proj.', f'{router}.')}": value for name, value in found.items()}
+    places = {"gate.proj.": f"{router}.", "gate.e_score": f"{bias}e_score"}
+    spelled = {f"{prefix}{_replaced(name, places)}": value for name, value in found.items()}
     mx.save_safetensors(str(tmp_path / "packed" / "model.safetensors"), spelled)
     mx.save_safetensors(str(tmp_path / "plain" / "model.safetensors"), {k: mx.array(v) for k, v in reference.items()})
     (tmp_path / "packed" / "config.json").write_text(json.dumps(WIDE | settings))
     return tmp_path / "packed", tmp_path / "plain"
+
+
+def _replaced(name: str, places: Mapping[str, str]) -> str:
+    for ours, theirs in places.items():
+        name = name.replace(ours, theirs)
+    return name
 
 
 def routed(settings: dict[str, Any]) -> Choice:
@@ -111,6 +124,13 @@ def assert_alike(folders: tuple[Path, Path]) -> Laguna:
 def test_affine_weights_of_every_width_load_with_a_bare_router(tmp_path: Path, bits: int) -> None:
     model = assert_alike(packed(tmp_path, everything(affine(bits, 64)), router="gate", quantization=affine(bits, 64)))
     assert model.model.layers[1].mlp.gate.proj.bits == bits
+
+
+@pytest.mark.parametrize("bias", ["", "experts."])
+@pytest.mark.parametrize("router", ["gate", "gate.proj"])
+def test_a_packed_router_loads_under_both_names_wherever_its_bias_lies(tmp_path: Path, router: str, bias: str) -> None:
+    settings = affine(8, 64)
+    assert_alike(packed(tmp_path, everything(settings), router=router, bias=bias, quantization=settings))
 
 
 @pytest.mark.parametrize("settings", [NVFP4, MXFP4, MXFP8], ids=["nvfp4", "mxfp4", "mxfp8"])

@@ -52,6 +52,17 @@ def test_experts_in_one_tensor_load_as_those_in_many(tmp_path: Path, target: Lag
     assert fused.model.layers[2].mlp.gate.e_score_correction_bias.dtype == mx.float32
 
 
+@pytest.mark.parametrize("place", ["experts.", "gate.", ""])
+def test_the_routers_bias_may_lie_with_the_experts_in_the_router_or_beside_both(
+    tmp_path: Path, target: Laguna, place: str
+) -> None:
+    def moved(tensors: Tensors) -> Tensors:
+        return {name.replace(".experts.e_score", f".{place}e_score"): value for name, value in tensors.items()}
+
+    model = load_target(rewritten(tmp_path, moved), mx.float32)
+    np.testing.assert_array_equal(logits(model), logits(target))
+
+
 def test_fused_experts_in_another_order_are_refused_by_their_shapes(tmp_path: Path) -> None:
     def transposed(tensors: Tensors) -> Tensors:
         tensors = as_transformers_holds_them(tensors)
