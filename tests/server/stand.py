@@ -1,5 +1,7 @@
 """A real server on a real socket, around any pair."""
 
+import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -49,6 +51,21 @@ def wait_until(holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
     while not holds():
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.005)
+
+
+def half_open(served: Stand, **body: object) -> socket.socket:
+    """A chat request on a bare socket, sent and not read."""
+    return half_sent(served, "chat/completions", asked(**body))
+
+
+def half_sent(served: Stand, path: str, body: dict[str, object]) -> socket.socket:
+    """A request on a bare socket, sent and not read."""
+    content = json.dumps(body).encode()
+    lines = (f"POST /v1/{path} HTTP/1.1", "Host: localhost", "Content-Type: application/json")
+    head = "\r\n".join([*lines, f"Content-Length: {len(content)}"])
+    sock = socket.create_connection(("127.0.0.1", served.port))
+    sock.sendall(head.encode() + b"\r\n\r\n" + content)
+    return sock
 
 
 @contextmanager

@@ -1,8 +1,6 @@
 """Slots, the line, cancelled clients, failures and death: the engine behind a real socket."""
 
 import asyncio
-import json
-import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +18,7 @@ from server.engine import Engine
 from server.errors import UnreadableBody
 from server.settings import Settings
 from tests.server.script import EOS, ScriptBatch, ScriptPair, forever, ids_of, says, text_of
-from tests.server.stand import Stand, asked, running, stand, wait_until
+from tests.server.stand import asked, half_open, half_sent, running, stand, wait_until
 from tests.server.wire import chunks, refused
 
 SAID = [{"role": "user", "content": "hi"}]
@@ -30,21 +28,6 @@ IN_EVERY_DIALECT = {
     "responses": {"input": "hi"},
     "messages": {"model": "any", "messages": SAID, "max_tokens": 3000},
 }
-
-
-def half_open(served: Stand, **body: object) -> socket.socket:
-    """A chat request on a bare socket, sent and not read."""
-    return half_sent(served, "chat/completions", asked(**body))
-
-
-def half_sent(served: Stand, path: str, body: dict[str, object]) -> socket.socket:
-    """A request on a bare socket, sent and not read."""
-    content = json.dumps(body).encode()
-    lines = (f"POST /v1/{path} HTTP/1.1", "Host: localhost", "Content-Type: application/json")
-    head = "\r\n".join([*lines, f"Content-Length: {len(content)}"])
-    sock = socket.create_connection(("127.0.0.1", served.port))
-    sock.sendall(head.encode() + b"\r\n\r\n" + content)
-    return sock
 
 
 @pytest.mark.parametrize("streamed", [True, False])
