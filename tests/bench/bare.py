@@ -1,11 +1,13 @@
 """A child process that answers the same requests with the bare loop: `python -m tests.bench.bare CHECKPOINT`.
 
-A line on standard input is a JSON object with `bodies` and `speculation`; the answer is a line with seconds and tokens.
+A line on standard input is a JSON object with `bodies`, `speculation` and `together`; the answer is a line with seconds
+and tokens.
 """
 
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,8 +16,10 @@ from typing import IO, Any, get_args
 
 import mlx.core as mx
 
+from models.decode.batch import Batch
 from models.decode.session import Request, Sampling, Speculation
 from models.runtime import load_runtime
+from models.tokenizer import Tokenizer
 from tests.bench.arms import decode
 from tests.bench.blas import environment
 from tests.bench.client import Body
@@ -30,7 +34,16 @@ class Bare:
 
     def answer(self, bodies: Sequence[Body], speculation: Speculation) -> dict[str, Any]:
         """Decode them one after another: `seconds` from the first id of each to its last, and `tokens` after it."""
-        self.told.write(json.dumps({"bodies": list(bodies), "speculation": speculation}) + "\n")
+        return self._asked(bodies, speculation, together=False)
+
+    def rate(self, bodies: Sequence[Body], speculation: Speculation) -> float:
+        """Decode them side by side: tokens a second of all together, from the first id of any to the last."""
+        heard = self._asked(bodies, speculation, together=True)
+        return heard["tokens"] / heard["seconds"]
+
+    def _asked(self, bodies: Sequence[Body], speculation: Speculation, *, together: bool) -> dict[str, Any]:
+        asked = {"bodies": list(bodies), "speculation": speculation, "together": together}
+        self.told.write(json.dumps(asked) + "\n")
         self.told.flush()
         return json.loads(self.heard.readline())
 
@@ -61,17 +74,33 @@ def main() -> None:
     batches = {speculation: runtime.batch() for speculation in get_args(Speculation)}
     for line in sys.stdin:
         asked = json.loads(line)
-        seconds, tokens = 0.0, 0
-        for body in asked["bodies"]:
-            text = runtime.tokenizer.render(body["messages"], body.get("tools"), **body["chat_template_kwargs"])
-            prompt = tuple(runtime.tokenizer.encode(text))
-            request = Request(prompt, Sampling(), body["max_tokens"], runtime.tokenizer.eos_ids, asked["speculation"])
-            session, ids = decode(batches[asked["speculation"]], request)
-            seconds += session.stats.decode_seconds
-            tokens += len(ids) - 1
+        batch = batches[asked["speculation"]]
+        requests = [_request(runtime.tokenizer, body, asked["speculation"]) for body in asked["bodies"]]
+        seconds, tokens = (_side_by_side if asked["together"] else _in_turn)(batch, requests)
         print(json.dumps({"seconds": seconds, "tokens": tokens}), flush=True)
     del batches, runtime
     mx.clear_streams()
+
+
+def _request(tokenizer: Tokenizer, body: Body, speculation: Speculation) -> Request:
+    text = tokenizer.render(body["messages"], body.get("tools"), **body["chat_template_kwargs"])
+    return Request(tuple(tokenizer.encode(text)), Sampling(), body["max_tokens"], tokenizer.eos_ids, speculation)
+
+
+def _in_turn(batch: Batch, requests: Sequence[Request]) -> tuple[float, int]:
+    done = [decode(batch, request) for request in requests]
+    return sum(session.stats.decode_seconds for session, _ in done), sum(len(ids) - 1 for _, ids in done)
+
+
+def _side_by_side(batch: Batch, requests: Sequence[Request]) -> tuple[float, int]:
+    for request in requests:
+        batch.add(request)
+    began, tokens = 0.0, 0
+    while batch.sessions:
+        ids = sum(len(update.ids) for update in batch.step())
+        began = began or (time.perf_counter() if ids else 0.0)
+        tokens += ids
+    return time.perf_counter() - began, tokens
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from models.tiny.recipe.words import PHRASES
 from tests.bench.asks import body
 from tests.bench.bare import bare_loop
 from tests.bench.client import Body
-from tests.bench.http.waves import beside, evenness
+from tests.bench.http.waves import beside, together
 from tests.bench.servers import Server, ours, serving
 
 ANSWER, LONG_ANSWER = 256, 1536
@@ -44,15 +44,28 @@ def long_answers(endless: Path, library: Path | None, repeats: int) -> dict[str,
                 alone = bare.answer([one], speculation)
                 ratio = _seconds_per_token(server, one) / (alone["seconds"] / alone["tokens"])
                 found.setdefault(speculation, []).append(ratio)
+            served = {n: together(server, side_by_side(n, repeat)) for n in (1, *EVEN)}
+            looped = {n: bare.rate(side_by_side(n, repeat), "off") for n in (1, *EVEN)}
             for streams in EVEN:
-                even = evenness(server, asked(f"even {streams} {repeat}", ANSWER), streams)
-                found.setdefault(str(streams), []).append(even)
+                even = together(server, [asked(f"even {streams} {repeat}", ANSWER)] * streams)
+                found.setdefault(f"even {streams}", []).append(even.evenness)
+                found.setdefault(f"served {streams}", []).append(served[streams].rate / served[1].rate)
+                found.setdefault(f"bare {streams}", []).append(looped[streams] / looped[1])
     middle = {name: statistics.median(values) for name, values in found.items()}
     return {
         "over_bare": {name: middle[name] for name in OVER_BARE},
-        "evenness": {str(streams): middle[str(streams)] for streams in EVEN},
+        "evenness": {str(streams): middle[f"even {streams}"] for streams in EVEN},
+        "long_aggregate": {
+            which: {str(streams): middle[f"{which} {streams}"] for streams in EVEN} for which in ("served", "bare")
+        },
         "beside": {key: statistics.median(one[key] for one in besides) for key in besides[0]},
     }
+
+
+def side_by_side(streams: int, repeat: int) -> list[Body]:
+    """So many plain requests of one length, with prompts of their own."""
+    bodies = [asked(f"side by side {streams} {repeat} {place}", ANSWER) for place in range(streams)]
+    return [{**one, "speculation": "off"} for one in bodies]
 
 
 def _seconds_per_token(server: Server, one: Body) -> float:

@@ -42,12 +42,27 @@ def wave(server: Server, streams: Sequence[Sequence[Body]]) -> Wave:
     )
 
 
-def evenness(server: Server, body: Body, streams: int) -> float:
-    """The slowest over the fastest of `streams` equal requests, by tokens a second after each one's first."""
-    with ThreadPoolExecutor(streams) as pool:
-        heard = list(pool.map(server.ask, [body] * streams))
+@dataclass(frozen=True)
+class Together:
+    """Equal requests side by side."""
+
+    rate: float
+    """Tokens a second of all of them, from the first text of any to the last frame."""
+    evenness: float
+    """The slowest over the fastest, by tokens a second after each one's first."""
+
+
+def together(server: Server, bodies: Sequence[Body]) -> Together:
+    """Ask all of them at once."""
+    with ThreadPoolExecutor(len(bodies)) as pool:
+        heard = list(pool.map(server.ask, bodies))
+    for answer in heard:
+        if answer.error is not None:
+            raise RuntimeError(f"{server.command.name}: {answer.error}")
+    began = min(answer.sent + answer.first for answer in heard)
+    ended = max(answer.sent + answer.whole for answer in heard)
     rates = [server.tokens(answer) / (answer.whole - answer.first) for answer in heard]
-    return min(rates) / max(rates)
+    return Together(sum(map(server.tokens, heard)) / (ended - began), min(rates) / max(rates))
 
 
 @dataclass(frozen=True)
