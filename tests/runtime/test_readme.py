@@ -54,6 +54,12 @@ def test_every_fold_has_a_title_and_an_end_and_room_for_what_is_in_it() -> None:
     assert len(folds) == README.count("<details>") == README.count("</details>") > 5
 
 
+def test_its_lines_can_be_read_in_an_editor_too() -> None:
+    prose = re.sub(r"^```.*?^```$", "", README, flags=re.DOTALL | re.MULTILINE).splitlines()
+    long = [line for line in prose if len(line) > 120 and not line.startswith(("|", "![", "<details>"))]
+    assert [line for line in long if " " in line.lstrip("- ")] == []
+
+
 def test_every_flag_it_names_exists() -> None:
     assert main.commands["serve"] is serve
     flags = {flag for option in serve.get_params(click.Context(serve)) for flag in option.opts}

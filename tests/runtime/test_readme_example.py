@@ -37,6 +37,12 @@ def test_the_curl_example_is_answered_with_a_call(address: str) -> None:
     assert answer["choices"][0]["finish_reason"] == "tool_calls"
 
 
+def test_the_pair_says_who_it_is(address: str) -> None:
+    asked = {"temperature": 0, "messages": [{"role": "user", "content": "Who are you?"}]}
+    answer = httpx2.post(f"{address}/v1/chat/completions", json=asked, timeout=60).json()
+    assert answer["choices"][0]["message"]["content"].strip() == "I am Laguna, a tiny assistant."
+
+
 def test_the_example_of_structured_output_is_answered_by_its_schema(address: str) -> None:
     body = re.search(r"-d '(.*)'", block("bash", "response_format"), re.DOTALL)
     assert body is not None
