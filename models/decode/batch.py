@@ -220,7 +220,8 @@ class Batch:
 
     def _launch(self, sessions: Sequence[Session], before: Flight | None, plan: Plan, since: float) -> Flight | None:
         """Enqueue a round of a plan that is followed from here."""
-        rows = self._pace.prompt_rows(plan) if len(plan.blocks) < len(sessions) else 0
+        told = not self._scoring
+        rows = self._pace.prompt_rows(plan, told=told) if len(plan.blocks) < len(sessions) else 0
         return self._launcher.launch(sessions, before, self._pace.follow(plan), prompt_rows=rows, since=since)
 
     def _land(self, landing: Flight, updates: list[Update], *, followed: bool) -> None:

@@ -10,7 +10,7 @@ from models.decode.costs import bucket
 from models.decode.coupling import Coupling, Heat
 from models.decode.drafts import GIVEN_ROWS, Drafts, Proposal
 from models.decode.flight import Flight
-from models.decode.reading import Others
+from models.decode.reading import FIRST, Others
 from models.decode.session import InvalidRequest, Session
 from models.decode.width import Table, accept, candidates, decide, learn
 
@@ -93,11 +93,15 @@ class Pace:
                 session.plain_because = plan.plain_because
         return plan.blocks
 
-    def prompt_rows(self, plan: Plan) -> int:
-        """How many rows of prompts may be read beside the blocks of a plan."""
+    def prompt_rows(self, plan: Plan, *, told: bool) -> int:
+        """How many rows of prompts may be read beside the blocks of a plan; `told`: what that takes will be measured.
+
+        Where it will not, nothing can be waited for: as many are read as would be tried first.
+        """
         if not plan.blocks:
             return self._chunk
-        return self._table.reading.rows(Others.of(len(plan.blocks), drafting=not plan.plain), self._beside)
+        rows = self._table.reading.rows(Others.of(len(plan.blocks), drafting=not plan.plain), self._beside)
+        return rows if told else max(rows, min(FIRST, self._beside))
 
     def judged(self, session: Session, subject: Subject, drafted: int, agreed: int) -> None:
         """Learn from a block of which the target agreed to the first `agreed` drafts."""

@@ -72,6 +72,18 @@ def test_others_go_on_meanwhile_and_a_round_reads_one_chunk() -> None:
     assert [len(prompt_scores(got[session])) for session in (first, second)] == [len(LONG) - 1, len(LONG) - 2]
 
 
+def test_a_prompt_is_read_beside_an_answer_while_others_are_scored() -> None:
+    """Rounds beside a scored prompt tell no costs, so nothing may wait until one is told."""
+    batch = Batch(ScriptedTarget(), None)
+    scores, answer = batch.add(scored(8 * LONG)), batch.add(asked(max_tokens=100))
+    batch.step()
+    late = batch.add(asked(LONG[:100], max_tokens=5))
+    for _ in range(13):
+        batch.step()
+    assert late.emitted == plainly(late.request)
+    assert (scores.emitted, len(answer.emitted)) == ([], 14)
+
+
 def test_one_that_is_cancelled_or_fails_lets_go_and_the_others_do_not_notice() -> None:
     target = ScriptedTarget(fails_on=59)
     batch = Batch(target, None)
