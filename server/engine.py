@@ -222,6 +222,7 @@ class Engine:
             log.error("%s: %s", what, error, exc_info=not named)
             self._call(self._die, type(error).__name__)
         finally:
+            gc.unfreeze()
             gc.collect()
             mx.clear_streams()
 

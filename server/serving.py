@@ -2,6 +2,7 @@
 
 import asyncio
 import faulthandler
+import gc
 import logging
 import os
 import sys
@@ -76,6 +77,9 @@ def _warmed(settings: Settings, chosen: Loading) -> Pair:
     """Load the pair and run it once, on the thread that will own it."""
     pair = load_runtime(settings.model, settings.speculator, chosen)
     warm(pair, settings.prefill_chunk, chosen.report)
+    # What is there by now stays: to look through it for garbage again would hold up every stream.
+    gc.collect()
+    gc.freeze()
     return pair
 
 
