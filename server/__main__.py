@@ -2,4 +2,4 @@
 
 from server.cli import main
 
-main()
+main(prog_name="laguna")

@@ -2,6 +2,7 @@
 
 import asyncio
 import faulthandler
+import logging
 import os
 import signal
 import socket
@@ -11,8 +12,11 @@ from types import FrameType
 
 import uvicorn
 
+from server.address import base_url
 from server.engine import Engine
 from server.welcome import Welcome
+
+log = logging.getLogger(__name__)
 
 LAST_WORDS = 1.0
 """Seconds that clients get to read how their streams ended, after the grace."""
@@ -28,15 +32,20 @@ class DrainingServer(uvicorn.Server):
         self._engine = engine
         self._grace = grace
         self._welcome = welcome
+        self._asked_to_stop = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Tell the port once it is open: it may have been chosen by the system."""
         await super().startup(sockets)
         if self.servers:
-            self._welcome.listening(self.servers[0].sockets[0].getsockname()[1])
+            port = self.servers[0].sockets[0].getsockname()[1]
+            log.info("listening on %s", base_url(self.config.host, port))
+            self._welcome.listening(port)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let requests end while uvicorn waits for their connections."""
+        if self._asked_to_stop:
+            log.info("stopping; requests that run have %g s to end", self._grace)
         draining = asyncio.create_task(self._engine.drain(self._grace))
         await super().shutdown(sockets)
         draining.cancel()
@@ -45,7 +54,7 @@ class DrainingServer(uvicorn.Server):
         """The first signal asks for an orderly end, which is a success; uvicorn would die of it afterwards."""
         if self.should_exit:
             os._exit(128 + sig)
-        self.should_exit = True
+        self.should_exit = self._asked_to_stop = True
         # A C thread that needs neither this one nor the interpreter's lock: a hanging kernel may hold both.
         faulthandler.dump_traceback_later(self._grace + HARD_STOP, exit=True, file=sys.__stderr__ or 2)
 

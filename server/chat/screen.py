@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from server.chat.answer import Argued, Called, Event, Over, Said, Thought, Tokens
 from server.chat.slash import COMMANDS
@@ -82,17 +84,25 @@ class Screen:
     def note(self, text: str) -> None:
         """Something about the chat, not of it."""
         self.end_line()
-        self._notes.out(plain(text), style="dim", highlight=False)
+        self._remark(text, "dim")
 
     def error(self, text: str) -> None:
         """Something went wrong."""
         self.end_line()
-        self._notes.out(plain(text), style="red", highlight=False)
+        self._remark(text, "red")
+
+    def _remark(self, text: str, style: str) -> None:
+        # On a terminal lines break between words; in a file they are as long as they are.
+        self._notes.print(Text(plain(text), style), soft_wrap=not self._notes.is_terminal)
 
     def help(self) -> None:
         """The commands, and the keys."""
+        self.end_line()
+        commands = Table.grid(padding=(0, 2))
+        commands.add_column(no_wrap=True)
         for name, (argument, does) in COMMANDS.items():
-            self.note(f"{f'/{name} {argument}':<24} {does}")
+            commands.add_row(Text(f"/{name} {argument}", "dim"), Text(does, "dim"))
+        self._notes.print(commands)
         self.note("Enter sends; Alt-Enter, Ctrl-J or a backslash and Enter begin a new line; Ctrl-C stops an answer")
 
     def legend(self) -> None:

@@ -50,7 +50,7 @@ def uninstall(dry_run: bool) -> None:
 
 @service.command()
 def status() -> None:
-    """Say whether the job is installed and runs, and where its logs are."""
+    """Say whether the job runs, and where its logs are."""
     from server.service.launchd import launchctl
     from server.service.launchd import status as found
 

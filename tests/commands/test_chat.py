@@ -208,6 +208,28 @@ def test_a_bare_answer_leaves_the_thinking_out() -> None:
     assert (shown.getvalue(), notes.getvalue()) == ("2\n", "done\n")
 
 
+def test_remarks_break_between_words_on_a_narrow_terminal_and_not_at_all_in_a_file() -> None:
+    said = "20 tokens · 34 a second · 32 read in 0.63 s (0 were kept) · 15 of 21 drafts accepted in 5 rounds"
+    narrow, file = io.StringIO(), io.StringIO()
+    terminal = Console(file=narrow, width=80, force_terminal=True, color_system=None)
+    Screen(terminal, terminal).note(said)
+    Screen(terminal, terminal).error(said)
+    Screen(Console(file=file, width=80), Console(file=file, width=80)).note(said)
+    first, rest, *again = narrow.getvalue().splitlines()
+    assert (f"{first.rstrip()} {rest}", again, len(first) <= 80) == (said, [first, rest], True)
+    assert file.getvalue() == f"{said}\n"
+
+
+def test_the_list_of_commands_keeps_its_columns_on_a_narrow_terminal() -> None:
+    shown = io.StringIO()
+    console = Console(file=shown, width=60, force_terminal=True, color_system=None)
+    Screen(console, console).help()
+    column = shown.getvalue().index("this list")
+    lines = shown.getvalue().partition("Enter sends")[0].splitlines()
+    assert all(len(line) <= 60 and (line[:column].endswith("  ") or not line[column:]) for line in lines)
+    assert len(lines) > len(COMMANDS)
+
+
 def test_the_figures_tell_drafts_or_why_there_were_none() -> None:
     told = summary(Over("length", {"completion_tokens": 4}, {"drafted": 9, "accepted": 3, "rounds": 2}))
     assert told == "4 tokens · 3 of 9 drafts accepted in 2 rounds · cut at the token limit"

@@ -40,6 +40,19 @@ def test_help_imports_nothing_heavy() -> None:
         assert loaded_by(command, "--help") == set()
 
 
+def test_help_fits_a_narrow_terminal_and_no_summary_is_cut() -> None:
+    for arguments in ((), ("service",), *((name,) for name in main.commands)):
+        shown = CliRunner().invoke(main, [*arguments, "--help"], terminal_width=80).output
+        summaries = shown.partition("Commands:\n")[2].splitlines()
+        assert [line for line in summaries if line.endswith("...")] == []
+        assert [line for line in shown.splitlines() if len(line) > 80] == []
+
+
+def test_the_module_goes_by_the_name_of_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "server", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("laguna, version ")
+
+
 def test_every_setting_is_a_flag_with_its_default() -> None:
     shown = CliRunner().invoke(main, ["serve", "--help"], terminal_width=200).output
     for name, field in Settings.model_fields.items():
@@ -117,6 +130,10 @@ def test_ctrl_c_is_no_fault_and_a_taken_port_is_found_before_the_model_is_loaded
         _, said = process.communicate(timeout=30)
         assert process.returncode == 0
         assert b"Traceback" not in said
+        lines = said.decode().splitlines()
+        assert sum(line.endswith(f"listening on http://127.0.0.1:{port}") for line in lines) == 1
+        assert lines[-1].endswith("stopping; requests that run have 0.3 s to end")
+        assert b"uvicorn" not in said
     finally:
         process.kill()
         process.wait()
@@ -151,4 +168,5 @@ def test_a_model_that_cannot_be_found_ends_the_process_with_an_error() -> None:
         env=os.environ | {"HF_HUB_OFFLINE": "1"},
     )
     assert done.returncode == 1, done.stderr
-    assert "/no/such/folder" in done.stderr
+    (told,) = [line for line in done.stderr.splitlines() if "listening on" not in line]
+    assert "/no/such/folder" in told
