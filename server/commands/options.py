@@ -40,10 +40,16 @@ def settings_from(given: Mapping[str, Given], config: Path | None) -> Settings:
         raise click.UsageError(str(error)) from error
 
 
+def _address(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not value.startswith(("http://", "https://")):
+        raise click.BadParameter(f"{value!r} has no http:// or https:// before it", param=parameter)
+    return value
+
+
 def server_options(command: Callable[..., None]) -> Callable[..., None]:
     """Options that say which server is asked, or started: `url`, `api_key`, and as `flags` those of `laguna serve`."""
 
-    @click.option("--url", help="A server that runs already, such as http://127.0.0.1:8000.")
+    @click.option("--url", callback=_address, help="A server that runs already, such as http://127.0.0.1:8000.")
     @click.option("--api-key", help="What opens it.  [default: the first key of the settings]")
     @click.option("--model", help="Checkpoint that is asked for, or started with.")
     @click.option("--speculator", help="Speculator of a server that is started.")

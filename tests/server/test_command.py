@@ -149,6 +149,7 @@ def test_an_address_that_nobody_has_is_refused_in_the_systems_own_words() -> Non
     [
         (["serve", "some/Laguna"], "(some/Laguna): a model is named with --model"),
         (["launch", "emacs"], "Invalid value for 'AGENT'"),
+        (["chat", "--url", "127.0.0.1:9", "hello"], "'127.0.0.1:9' has no http:// or https:// before it"),
         (["service", "install", "--dry-run", "--api-key", "secret"], "--api-key-file FILE"),
     ],
 )
