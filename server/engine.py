@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 GRACE = 2.0
 """Seconds that a download gets to notice that the server stops, and a dead thread to end."""
+FLUSH = 1.2
+"""Seconds that the disk gets, as the server stops, to write what waits."""
 LOOK = 1.0
 """Seconds between two looks at a thread that may hang."""
 
@@ -238,7 +240,7 @@ class Engine:
             Rounds(pair, *where, places=places, chunk=chunk, room=space, prefix=prefix).run()
         finally:
             if prefix is not None:
-                prefix.close()
+                prefix.close(FLUSH)
 
     def _post(self, news: Sequence[News]) -> None:
         """One hop to the loop for a whole round."""

@@ -216,7 +216,8 @@ class Batch:
             # Enqueuing may wait for the device: nobody's latest ids stay here behind a whole chunk of a prompt.
             if plan.blocks or not updates:
                 ahead = self._launch(self._sessions, None, plan, self._landed)
-        self._flight = ahead
+        # What was enqueued for sessions that are over by now would be held until the next one comes.
+        self._flight = ahead if self._sessions else None
 
     def _launch(self, sessions: Sequence[Session], before: Flight | None, plan: Plan, since: float) -> Flight | None:
         """Enqueue a round of a plan that is followed from here."""

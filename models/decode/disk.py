@@ -48,10 +48,12 @@ class Disk:
         self._thread = threading.Thread(target=self._work, name="prefix-disk", daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
-        """Write what waits, then end the thread."""
+    def close(self, seconds: float | None = None) -> None:
+        """Write what waits, then end the thread; what takes longer than so many seconds is left unwritten."""
         self._jobs.put(None)
-        self._thread.join()
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            logger.warning("the prefix cache in %s is behind: %d bytes are not written", self._folder, self._waiting)
 
     def knows(self, name: str, *, resumes: bool, drafts: bool) -> bool:
         """Whether a stretch of this name is there, or on its way, and serves so much."""

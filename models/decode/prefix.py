@@ -149,8 +149,8 @@ class PrefixStore:
     def spill(self, tokens: Sequence[int]) -> None:
         """Have what is held of a timeline written to disk, where there is one."""
 
-    def close(self) -> None:
-        """Let what is still to be written be written."""
+    def close(self, seconds: float | None = None) -> None:
+        """Let what is still to be written be written, for so many seconds at most."""
 
     def path(self, ids: Ids) -> list[Node]:
         """All that is held of the timeline `ids`, from its beginning on."""

@@ -48,9 +48,9 @@ class ShelvedStore(PrefixStore):
         chain = self._disk.chain(ids.tobytes(), beyond=beyond, drafting=drafting)
         return Reading(self, ids, self._disk.get(chain)) if chain else None
 
-    def close(self) -> None:
-        """Let the disk end what it has to write."""
-        self._disk.close()
+    def close(self, seconds: float | None = None) -> None:
+        """Let the disk end what it has to write, for so many seconds at most."""
+        self._disk.close(seconds)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import httpx2
@@ -17,6 +17,12 @@ from tests.server.process import answers, free_port
 from tests.server.stand import wait_until
 
 SAMPLES = 24
+ENOUGH = 200
+"""Answers in each third from which on drift and growth are judged; of fewer, the mix itself is the difference."""
+MOST_SLOWER = 0.25
+"""What an answer may cost more in the last third than in the second: the mix alone makes out a tenth."""
+MOST_GROWTH = 32.0
+"""KiB an answer by which memory may still grow in the second half: a fraction of what any answer's caches take."""
 
 
 @dataclass(frozen=True)
@@ -24,33 +30,74 @@ class Sample:
     """The server at one moment."""
 
     seconds: float
+    cpu: float
+    """Seconds of processors that its process has used: what else runs on the machine does not count."""
     mib: float
     """Memory of its process."""
+    kept: float
+    """MiB of that for earlier prompts, as the server tells: it fills on purpose, up to `--prefix-cache-gib`."""
     answered: int
     """Requests so far."""
 
 
 def slope(samples: Sequence[Sample]) -> float:
-    """MiB a minute of the line through the second half, after caches have filled."""
+    """MiB a minute of the line through the second half, apart from what is kept of earlier prompts."""
+    return _line(samples, lambda sample: sample.seconds / 60)
+
+
+def growth(samples: Sequence[Sample]) -> float:
+    """KiB an answer of the same line: however fast the machine is."""
+    return 1024 * _line(samples, lambda sample: float(sample.answered))
+
+
+def _line(samples: Sequence[Sample], along: Callable[[Sample], float]) -> float:
     late = samples[len(samples) // 2 :]
-    minutes = [sample.seconds / 60 for sample in late]
-    return float(np.polyfit(minutes, [sample.mib for sample in late], 1)[0])
+    return float(np.polyfit([along(sample) for sample in late], [sample.mib - sample.kept for sample in late], 1)[0])
 
 
-def drift(samples: Sequence[Sample]) -> float:
-    """Answers a second of the last third against the second third, as a fraction more or less."""
+def drift(samples: Sequence[Sample], spent: Callable[[Sample], float]) -> float:
+    """Answers for what was spent, in the last third against the second third, as a fraction more or less."""
     third = len(samples) // 3
     rates = [
-        (samples[stop].answered - samples[start].answered) / (samples[stop].seconds - samples[start].seconds)
+        (samples[stop].answered - samples[start].answered) / (spent(samples[stop]) - spent(samples[start]))
         for start, stop in ((third, 2 * third), (2 * third, len(samples) - 1))
     ]
     return rates[1] / rates[0] - 1
 
 
-def memory_mib(pid: int) -> float:
-    """Resident memory, as the system tells."""
-    told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
-    return int(told.stdout) / 1024
+def missed(samples: Sequence[Sample]) -> list[str]:
+    """What went on getting slower or larger after the warm-up, where there were answers enough to tell."""
+    third = len(samples) // 3
+    if (
+        min(samples[2 * third].answered - samples[third].answered, samples[-1].answered - samples[2 * third].answered)
+        < ENOUGH
+    ):
+        return []
+    slower, grown = drift(samples, lambda sample: sample.cpu), growth(samples)
+    return [
+        *([f"an answer costs more and more: {slower:+.1%} for the same work"] if slower < -MOST_SLOWER else ()),
+        *([f"memory grows by {grown:.1f} KiB an answer"] if grown > MOST_GROWTH else ()),
+    ]
+
+
+def used(pid: int) -> tuple[float, float]:
+    """Seconds of processors and MiB of memory, as the system tells."""
+    words = ["ps", "-o", "time=", "-o", "rss=", "-p", str(pid)]
+    told, rss = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    return seconds_of(told), int(rss) / 1024
+
+
+def kept(port: int) -> float:
+    """MiB that the server says it keeps of earlier prompts."""
+    lines = httpx2.get(f"http://127.0.0.1:{port}/metrics", timeout=60).text.splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("laguna_prefix_cache_bytes ")) / 2**20
+
+
+def seconds_of(told: str) -> float:
+    """`[[days-]hours:]minutes:seconds`, the form of `ps`."""
+    days, _, clock = told.rpartition("-")
+    parts = [float(part) for part in clock.split(":")]
+    return 86_400 * int(days or 0) + sum(part * 60**place for place, part in enumerate(reversed(parts)))
 
 
 async def soaked(port: int, pid: int, seconds: float, clients: int, account: Account) -> list[Sample]:
@@ -61,28 +108,36 @@ async def soaked(port: int, pid: int, seconds: float, clients: int, account: Acc
     samples = []
     for number in range(SAMPLES + 1):
         await asyncio.sleep(max(0.0, began + number * seconds / SAMPLES - clock()))
-        samples.append(Sample(clock() - began, await asyncio.to_thread(memory_mib, pid), account.answered))
-        print(f"{samples[-1].seconds:7.0f} s {samples[-1].mib:9.1f} MiB {account.answered:7} answers", flush=True)
+        (cpu, mib), held = await asyncio.to_thread(used, pid), await asyncio.to_thread(kept, port)
+        samples.append(Sample(clock() - began, cpu, mib, held, account.answered))
+        told = f"{samples[-1].seconds:7.0f} s {cpu:7.0f} s CPU {mib:9.1f} MiB, {held:6.1f} kept"
+        print(f"{told} {account.answered:7} answers", flush=True)
     await asyncio.gather(*traffic)
     return samples
 
 
 def report(samples: Sequence[Sample], account: Account, left: dict[str, object]) -> list[str]:
     """The figures, and every fault by name."""
+    wall, cpu = (drift(samples, spent) for spent in (lambda sample: sample.seconds, lambda sample: sample.cpu))
+    faults = [*account.faults, *missed(samples)]
     lines = [
         f"{'requests':28}{sum(account.tried.values())}, {dict(account.tried)}",
         f"{'ends':28}{dict(account.ends)}",
         f"{'answers a second':28}{account.answered / samples[-1].seconds:.2f}",
-        f"{'drift of throughput':28}{drift(samples):+.1%}",
-        f"{'slope of memory':28}{slope(samples):+.2f} MiB a minute, at {samples[-1].mib:.0f} MiB",
+        f"{'drift of throughput':28}{wall:+.1%} by the clock, {cpu:+.1%} by the time of processors",
+        f"{'slope of memory':28}{slope(samples):+.2f} MiB a minute, {growth(samples):+.1f} KiB an answer",
+        f"{'memory':28}{samples[-1].mib:.0f} MiB at the end, {samples[-1].kept:.0f} of them kept of earlier prompts",
         f"{'running and waiting after':28}{left['running']}, {left['waiting']}",
-        f"{'faults':28}{len(account.faults)}",
+        f"{'faults':28}{len(faults)}",
     ]
-    return [*lines, *account.faults[:20]]
+    return [*lines, *faults[:20]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status is 1 where a request was lost or hung, failed by a fault of ours, or said something else."""
+    """The exit status is 1 where a request was lost or hung, failed by a fault of ours, or said something else.
+
+    And where the server went on getting slower or larger, by more than is told above.
+    """
     options = argparse.ArgumentParser(prog="python -m tests.faults.soak", description=__doc__)
     options.add_argument("--minutes", type=float, default=10.0)
     options.add_argument("--clients", type=int, default=6)
@@ -101,11 +156,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         process.terminate()
         process.wait(30)
     print("\n".join(report(samples, account, left)))
+    faults = [*account.faults, *missed(samples)]
     if chosen.json is not None:
-        figures = {"minutes": chosen.minutes, "drift": drift(samples), "mib_a_minute": slope(samples)}
-        counts = {"tried": account.tried, "ends": account.ends, "faults": account.faults}
+        figures = {"samples": [asdict(sample) for sample in samples], "mib_a_minute": slope(samples)}
+        counts = {"tried": account.tried, "ends": account.ends, "faults": faults}
         chosen.json.write_text(json.dumps(figures | counts, indent=2) + "\n")
-    return 1 if account.faults else 0
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

@@ -10,9 +10,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from models.checkpoint import embedded_path
 from models.tokenizer import Tokenizer
-from tests.faults.fuzzing import SCHEMAS, Target, reader, rendering
+from tests.faults.fuzzing import SCHEMAS, Target, embedded_tokenizer, reader, rendering, routed
 from tests.faults.tally import Tally
 from tests.server.hostile import BODIES, VALUES
 
@@ -43,7 +42,7 @@ def fuzzed(target: Target, data: st.SearchStrategy[bytes], examples: int) -> int
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.load(embedded_path(), eos_ids=frozenset())
+    return embedded_tokenizer()
 
 
 @pytest.mark.parametrize("examples", LENGTHS)
@@ -64,8 +63,14 @@ def test_whatever_a_message_says_is_rendered_as_text(tokenizer: Tokenizer, examp
     tally.case("fuzzing: the template", tried=fuzzed(rendering(tokenizer), st.binary(max_size=60), examples))
 
 
+@pytest.mark.parametrize("examples", LENGTHS)
+def test_whatever_comes_to_any_route_is_answered_or_refused(examples: int, tally: Tally) -> None:
+    with routed() as target:
+        tally.case("fuzzing: routes", tried=fuzzed(target, st.binary(max_size=60), examples))
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["reader", *SCHEMAS])
+@pytest.mark.parametrize("name", ["reader", "template", "routes", *SCHEMAS])
 def test_coverage_finds_no_input_that_raises(name: str, tally: Tally) -> None:
     if importlib.util.find_spec("atheris") is None:
         pytest.skip("atheris is not installed")

@@ -67,6 +67,27 @@ def test_a_write_that_raises_ends_neither_thread_nor_later_writes(
     tally.case("the disk: a write raises")
 
 
+def test_a_disk_that_is_behind_does_not_hold_up_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tally: Tally
+) -> None:
+    goes_on = threading.Event()
+
+    def stuck(stretch: Stretch, key: str) -> Iterator[bytes]:
+        assert goes_on.wait(60)
+        yield from written(stretch, key)
+
+    disk = Disk(tmp_path / "m", "m", LARGE)
+    monkeypatch.setattr(disk_module, "written", stuck)
+    disk.put(TIMELINE)
+    with caplog.at_level(logging.WARNING):
+        disk.close(0.01)
+    assert f"is behind: {TIMELINE.nbytes} bytes are not written" in caplog.text
+    goes_on.set()
+    disk.close()
+    assert [path.suffix for path in (tmp_path / "m").iterdir()] == [".kv"]
+    tally.case("the disk: it is behind at the end")
+
+
 def test_a_start_leaves_alone_what_another_process_is_writing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tally: Tally
 ) -> None:

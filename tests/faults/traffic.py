@@ -96,14 +96,19 @@ KINDS: dict[str, Callable[[random.Random], bytes]] = {
 }
 
 
+async def request(port: int, dice: random.Random, account: Account) -> None:
+    """One request of any kind; some clients do not wait for its end."""
+    kind = dice.choice(list(KINDS))
+    data = KINDS[kind](dice)
+    if kind != "probe" and dice.random() < 0.15:
+        await ask(port, data, seconds=dice.random() / 4)
+        account.tried["left"] += 1
+    else:
+        account.note(kind, await ask(port, data, seconds=120))
+
+
 async def client(port: int, seed: int, until: float, account: Account) -> None:
     """One client: one request after another until the loop's clock says so."""
     dice, clock = random.Random(seed), asyncio.get_running_loop().time
     while clock() < until:
-        kind = dice.choice(list(KINDS))
-        data = KINDS[kind](dice)
-        if kind != "probe" and dice.random() < 0.15:
-            await ask(port, data, seconds=dice.random() / 4)
-            account.tried["left"] += 1
-        else:
-            account.note(kind, await ask(port, data, seconds=120))
+        await request(port, dice, account)

@@ -6,7 +6,8 @@ from server import serving
 from server.api.limits import DEPTH, MOST, PARTS
 from server.door.bounds import HEAD_BYTES, HEAD_FIELDS, URL_BYTES
 from server.door.keys import OPEN
-from server.draining import HARD_STOP
+from server.draining import HARD_STOP, LAST_WORDS
+from server.engine import FLUSH
 from server.settings import Settings
 from tests.runtime.readme import README
 
@@ -42,7 +43,7 @@ def test_the_fixed_limits_are_those_that_are_told() -> None:
     ):
         assert told in SECTION.replace("\n", " "), told
     assert all(f"`{path}`" in SECTION for path in OPEN)
-    assert HARD_STOP <= 3
+    assert LAST_WORDS + FLUSH < HARD_STOP <= 3
 
 
 def test_the_exit_statuses_are_those_that_are_told() -> None:
