@@ -65,19 +65,21 @@ def drift(samples: Sequence[Sample], spent: Callable[[Sample], float]) -> float:
     return rates[1] / rates[0] - 1
 
 
+def enough(samples: Sequence[Sample]) -> bool:
+    """Whether there were answers enough after the warm-up to tell what a change is and what the mix."""
+    third = len(samples) // 3
+    early, late, end = (samples[place].answered for place in (third, 2 * third, -1))
+    return min(late - early, end - late) >= ENOUGH
+
+
 def missed(samples: Sequence[Sample]) -> list[str]:
     """What went on getting slower or larger after the warm-up, where there were answers enough to tell."""
-    third = len(samples) // 3
-    if (
-        min(samples[2 * third].answered - samples[third].answered, samples[-1].answered - samples[2 * third].answered)
-        < ENOUGH
-    ):
-        return []
     slower, grown = drift(samples, lambda sample: sample.cpu), growth(samples)
-    return [
-        *([f"an answer costs more and more: {slower:+.1%} for the same work"] if slower < -MOST_SLOWER else ()),
-        *([f"memory grows by {grown:.1f} KiB an answer"] if grown > MOST_GROWTH else ()),
-    ]
+    told = (
+        (slower < -MOST_SLOWER, f"an answer costs more and more: {slower:+.1%} for the same work"),
+        (grown > MOST_GROWTH, f"memory grows by {grown:.1f} KiB an answer"),
+    )
+    return [fault for holds, fault in told if holds] if enough(samples) else []
 
 
 def used(pid: int) -> tuple[float, float]:
@@ -127,6 +129,7 @@ def report(samples: Sequence[Sample], account: Account, left: dict[str, object])
         f"{'drift of throughput':28}{wall:+.1%} by the clock, {cpu:+.1%} by the time of processors",
         f"{'slope of memory':28}{slope(samples):+.2f} MiB a minute, {growth(samples):+.1f} KiB an answer",
         f"{'memory':28}{samples[-1].mib:.0f} MiB at the end, {samples[-1].kept:.0f} of them kept of earlier prompts",
+        f"{'judged':28}{'both' if enough(samples) else f'neither: fewer than {ENOUGH} answers in a third'}",
         f"{'running and waiting after':28}{left['running']}, {left['waiting']}",
         f"{'faults':28}{len(faults)}",
     ]

@@ -56,3 +56,5 @@ def test_an_account_holds_every_fault_and_only_faults() -> None:
     told = "\n".join(report(made(), account, {"running": 0, "waiting": 0}))
     assert "internal_error" not in told.split("faults")[0].split("ends")[0]
     assert "slope of memory             " in told
+    assert "judged                      both" in told
+    assert "neither: fewer than 200" in "\n".join(report(made(pace=40), account, {"running": 0, "waiting": 0}))
