@@ -10,8 +10,13 @@ from typing import NamedTuple
 
 from models.decode.acceptance import Phase
 
-FADING = 0.98
-"""What an older comparison still counts after one more block."""
+DOUBT = 4
+"""Drafts by which the likeliest ids are ahead at first: they agree as often or more unless noise is worth following.
+
+A speculator whose noise is worth it makes up for that in a block or two; of others, chance seldom says so much.
+"""
+FURTHEST = 8
+"""Drafts that either can be ahead: a change is followed after so many, however long it was the other way."""
 
 
 class Heat(NamedTuple):
@@ -29,20 +34,24 @@ class Heat(NamedTuple):
 
 @dataclass(frozen=True)
 class Coupling:
-    """How many drafts would have agreed of late, with noise and without, where the target's text had come so far."""
+    """Which drafts agreed more often, with noise or without, where the target's text had come so far."""
 
-    agreed: Mapping[Heat, tuple[float, float]] = field(default_factory=dict)
+    ahead: Mapping[Heat, int] = field(default_factory=dict)
+    """By so many more drafts the likeliest ids agreed of late; below 0, those with the noise did."""
 
     def likeliest(self, heat: Heat) -> bool:
-        """Whether to draft the likeliest ids; a new phase starts as others that are as hot, and the first with them.
+        """Whether to draft the likeliest ids.
 
         The drafts of one block do not know each other, so that the likeliest go together better.
         """
-        own = self.agreed.get(heat)
-        known = [own] if own else [pair for other, pair in self.agreed.items() if other.tenths == heat.tenths]
-        return sum(without for _, without in known) >= sum(coupled for coupled, _ in known)
+        return self._known(heat) >= 0
 
     def after(self, heat: Heat, coupled: int, likeliest: int) -> "Coupling":
         """With one more block, in which so many drafts agreed, or would have."""
-        before = self.agreed.get(heat, (0.0, 0.0))
-        return Coupling({**self.agreed, heat: (before[0] * FADING + coupled, before[1] * FADING + likeliest)})
+        ahead = self._known(heat) + likeliest - coupled
+        return Coupling({**self.ahead, heat: max(-FURTHEST, min(FURTHEST, ahead))})
+
+    def _known(self, heat: Heat) -> int:
+        """A new phase starts as another that is as hot, and the first in doubt of the noise."""
+        alike = (ahead for other, ahead in self.ahead.items() if other.tenths == heat.tenths)
+        return self.ahead[heat] if heat in self.ahead else next(alike, DOUBT)

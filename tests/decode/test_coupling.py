@@ -1,13 +1,16 @@
+from random import Random
+
 import mlx.core as mx
 import pytest
 
 from models.decode.batch import Batch
-from models.decode.coupling import Coupling, Heat
+from models.decode.coupling import FURTHEST, Coupling, Heat
 from models.decode.session import Sampling
 from tests.decode.scripted import Says, ScriptedSpeculator, ScriptedTarget, asked, plainly, right, run_all, text
 
 HOT = Heat.of("answer", 0.7)
 SHARP = 8.0
+BLOCKS = 5000
 
 
 def alike(scale: float = 1.0) -> ScriptedTarget:
@@ -54,19 +57,42 @@ def test_a_speculator_less_sure_than_its_target_soon_drafts_its_likeliest_ids() 
     assert accepted >= 0.8 * drafted
 
 
-def test_what_agrees_more_often_is_drafted_and_a_change_is_followed() -> None:
+def test_what_agrees_more_often_is_drafted_and_a_change_is_soon_followed() -> None:
     coupling = Coupling()
     assert coupling.likeliest(HOT)
-    for _ in range(20):
+    for _ in range(200):
         coupling = coupling.after(HOT, 5, 2)
-    assert not coupling.likeliest(HOT)
-    for _ in range(60):
+    for _ in range(FURTHEST):
+        assert not coupling.likeliest(HOT)
         coupling = coupling.after(HOT, 3, 4)
+    for _ in range(200):
+        assert coupling.likeliest(HOT)
+        coupling = coupling.after(HOT, 3, 4)
+    for _ in range(FURTHEST + 1):
+        assert coupling.likeliest(HOT)
+        coupling = coupling.after(HOT, 4, 3)
+    assert not coupling.likeliest(HOT)
+
+
+def test_noise_that_is_worth_it_is_followed_within_two_blocks_and_a_draft_or_two_say_nothing() -> None:
+    coupling = Coupling().after(HOT, 2, 0).after(HOT, 3, 1)
     assert coupling.likeliest(HOT)
+    assert not coupling.after(HOT, 1, 0).likeliest(HOT)
 
 
-def test_phases_and_temperatures_are_compared_apart_and_a_new_phase_starts_like_the_others() -> None:
+def test_where_the_noise_is_a_little_worse_chance_does_not_make_it_drafted() -> None:
+    """In as many blocks as of the embedded pair, asked what it was not taught, only one of the two has a draft right."""
+    chance, coupling, coupled = Random(5), Coupling(), 0
+    for _ in range(BLOCKS):
+        hit = chance.choices([(1, 1), (0, 1), (1, 0)], (0.82, 0.12, 0.06))[0]
+        coupling = coupling.after(HOT, *hit)
+        coupled += not coupling.likeliest(HOT)
+    assert coupled < 0.02 * BLOCKS
+
+
+def test_phases_and_temperatures_are_compared_apart_and_a_new_phase_starts_like_another() -> None:
     coupling = Coupling().after(HOT, 6, 1)
+    assert not coupling.likeliest(HOT)
     assert not coupling.likeliest(Heat.of("thinking", 0.72))
     assert coupling.likeliest(Heat.of("answer", 1.0))
     thinking = coupling.after(Heat.of("thinking", 0.7), 1, 3)
