@@ -1,24 +1,33 @@
-"""Drafts that share the target's noise where that pays against the likeliest ones: what is accepted when it is hot."""
+"""Drafts that share the target's noise against the likeliest ones: what is accepted when it is hot.
 
-from collections.abc import Sequence
+Three ways: as the loop decides, always with the noise, and never. The text is the same in all.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import mlx.core as mx
 
 from models.contract import LayerCache, Row, Speculator, Target
+from models.decode.sampling import Noise, Pick, draw
 from models.decode.session import Sampling
-from tests.bench.arms import Task, ours
+from tests.bench.arms import Answer, Task, ours
 
 TEMPERATURES = (0.7, 1.0)
 SHARP = 1e4
 """Logits so many times larger leave noise and temperature no say."""
 
+Way = Literal["likeliest", "always"]
+
 
 @dataclass(frozen=True)
-class Likeliest:
-    """A speculator whose drafts are always its likeliest ids."""
+class Decided:
+    """A speculator whose drafts are its likeliest ids, or always those that the target's noise makes of its logits."""
 
     real: Speculator
+    way: Way
+    sampling: Sampling
 
     @property
     def block_size(self) -> int:
@@ -38,23 +47,64 @@ class Likeliest:
         self.real.absorb(fused, rows)
 
     def draft_block(self, anchors: mx.array, rows: Sequence[Row]) -> mx.array:
-        return self.real.draft_block(anchors, rows) * SHARP
+        logits = self.real.draft_block(anchors, rows)
+        if self.way == "likeliest":
+            return logits * SHARP
+        # The anchor stands where the context ends, and the first draft behind it.
+        firsts = [(row.caches[0].offset + 1, row.stop - row.start - 1) for row in rows]
+        picks = [Pick(self.sampling, first + depth) for first, drafts in firsts for depth in range(drafts)]
+        drawn = draw(logits, picks, Noise.of(picks, logits.shape[-1]))
+        return SHARP * (mx.arange(logits.shape[-1]) == drawn[:, None]).astype(mx.float32)
 
 
-def coupled(target: Target, speculator: Speculator, task: Task) -> dict[str, dict[str, float]]:
-    """By temperature: drafts accepted a round in either way, and the first over the second. The text is the same."""
-    return {str(temperature): _at(temperature, target, speculator, task) for temperature in TEMPERATURES}
+def coupled(
+    target: Target, speculator: Speculator, tasks: Mapping[str, Task]
+) -> dict[str, dict[str, dict[str, float]]]:
+    """By temperature and task: drafts accepted a round in each way, and the loop's and always over the likeliest.
+
+    Beside them, the share of the text that was not the target's likeliest: where that is small, the noise says little.
+    """
+    return {
+        str(temperature): {
+            name: _compared(target, speculator, task, Sampling(temperature, seed=1)) for name, task in tasks.items()
+        }
+        for temperature in TEMPERATURES
+    }
 
 
-def _at(temperature: float, target: Target, speculator: Speculator, task: Task) -> dict[str, float]:
-    sampling = Sampling(temperature, seed=1)
-    shared = _accepted(target, speculator, task, sampling)
-    likeliest = _accepted(target, Likeliest(speculator), task, sampling)
-    return {"coupled": shared, "likeliest": likeliest, "ratio": shared / likeliest}
+def _compared(target: Target, speculator: Speculator, task: Task, sampling: Sampling) -> dict[str, float]:
+    ways: dict[str, Speculator] = {
+        "loop": speculator,
+        "always": Decided(speculator, "always", sampling),
+        "likeliest": Decided(speculator, "likeliest", sampling),
+    }
+    answers = {way: _answers(target, drafter, task, sampling) for way, drafter in ways.items()}
+    if len({tuple(answer.ids for answer in own) for own in answers.values()}) > 1:
+        raise RuntimeError("the text hangs on what was drafted")
+    found = {way: _accepted(own) for way, own in answers.items()}
+    return found | {
+        "ratio": found["loop"] / found["likeliest"],
+        "always_ratio": found["always"] / found["likeliest"],
+        "unlikely": _unlikely(target, task, answers["likeliest"]),
+    }
 
 
-def _accepted(target: Target, speculator: Speculator, task: Task, sampling: Sampling) -> float:
-    """Drafts accepted a round, over all prompts."""
+def _answers(target: Target, speculator: Speculator, task: Task, sampling: Sampling) -> list[Answer]:
     arm = ours(target, speculator, task, "always", sampling)
-    stats = [answer.stats for answer in map(arm, task.prompts) if answer.stats is not None]
+    return [arm(prompt) for prompt in task.prompts]
+
+
+def _accepted(answers: Sequence[Answer]) -> float:
+    """Drafts accepted a round, over all prompts."""
+    stats = [answer.stats for answer in answers if answer.stats is not None]
     return sum(one.accepted for one in stats) / sum(one.rounds for one in stats)
+
+
+def _unlikely(target: Target, task: Task, answers: Sequence[Answer]) -> float:
+    """The share of the emitted ids that were not the target's likeliest where they stand."""
+    unlike = []
+    for prompt, answer in zip(task.prompts, answers, strict=True):
+        ids = mx.array((*prompt, *answer.ids), dtype=mx.int32)
+        logits = target(ids, [Row(0, ids.size, target.make_caches(0, ids.size))]).logits
+        unlike.append(mx.argmax(logits[len(prompt) - 1 : -1], axis=-1) != ids[len(prompt) :])
+    return float(mx.mean(mx.concatenate(unlike)))

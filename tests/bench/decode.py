@@ -50,12 +50,14 @@ def table(figures: Figures) -> Mapping[str, str]:
 
 def _long_and_hot(figures: Figures) -> Mapping[str, str]:
     """What is measured past the window, at long contexts and hot."""
-    hot = figures["coupled"].items()
     lossless = figures["lossless"]
     shown = {
-        "coupled / likeliest drafts, accepted": ", ".join(
-            f"T={t}: {f['coupled']:.2f} / {f['likeliest']:.2f} = {f['ratio']:.3f}" for t, f in hot
-        ),
+        **{
+            f"hot drafts accepted at {temperature}, {task}": "{loop:.2f}, always coupled {always:.2f}, likeliest"
+            " {likeliest:.2f}: {ratio:.3f}, always {always_ratio:.3f}; {unlikely:.2%} not the likeliest".format(**found)
+            for temperature, tasks in figures["coupled"].items()
+            for task, found in tasks.items()
+        },
         **growth.table(figures),
     }
     if lossless is not None:

@@ -6,6 +6,8 @@ from typing import Any
 
 Figures = Mapping[str, Any]
 OURS = ("auto", "always")
+MORE = 1.001
+"""More than as much, as figures are told: a tie is none."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ GOALS = (
     *(
         Goal(
             f"drafts coupled where it pays against likeliest ones at {temperature}",
-            lambda f, temperature=temperature: f["coupled"][temperature]["ratio"],
-            1.0,
+            lambda f, temperature=temperature: f["coupled"][temperature]["chats"]["ratio"],
+            MORE,
             at_least=True,
         )
         for temperature in ("0.7", "1.0")

@@ -22,6 +22,8 @@ from models.runtime import load_runtime
 from models.timing import calibrate
 from models.tiny.recipe.chats import held_out
 from models.tiny.recipe.score import turns_of
+from server.bench.answers import requests
+from server.bench.prompts import ASKS
 from tests.bench.arms import Answer, Prompt, Task, mlx_lm, ours
 from tests.bench.cache_bytes import memory
 from tests.bench.coupled import coupled
@@ -48,6 +50,8 @@ class Pair:
     hidden: int
     theirs: Any
     task: Task
+    open: Task
+    """Prompts that the embedded pair was not taught to answer, so that its target is less sure of what it says."""
     encode: Callable[[str], list[int]]
 
 
@@ -62,7 +66,10 @@ def load(model: str | None, chats: int) -> Pair:
     texts = [prompt for index in range(chats) for _, prompt, _ in turns_of(held_out(index))]
     prompts = [tuple(runtime.tokenizer.encode(text)) for text in texts]
     task = Task(prompts, runtime.tokenizer.eos_ids, MAX_TOKENS)
-    return Pair(runtime.target, runtime.speculator, theirs.args.hidden_size, theirs, task, runtime.tokenizer.encode)
+    asked = [request("off").prompt for _, request in requests(runtime, ASKS, MAX_TOKENS)]
+    others = Task(asked, task.stop_ids, MAX_TOKENS)
+    hidden = theirs.args.hidden_size
+    return Pair(runtime.target, runtime.speculator, hidden, theirs, task, others, runtime.tokenizer.encode)
 
 
 def race(pair: Pair, repeats: int) -> dict[str, list[list[Answer]]]:
@@ -194,7 +201,7 @@ def figures(pair: Pair, repeats: int, *, exact: bool) -> dict[str, Any]:
         | {
             "gemm_gflops": gemm_gflops(),
             "prompts": len(pair.task.prompts),
-            "coupled": coupled(pair.target, pair.speculator, pair.task),
+            "coupled": coupled(pair.target, pair.speculator, {"chats": pair.task, "open": pair.open}),
             "calibration": by_context(pair),
             "growth": growth(),
             "memory": memory(),
