@@ -81,7 +81,7 @@ def test_noise_that_is_worth_it_is_followed_within_two_blocks_and_a_draft_or_two
 
 
 def test_where_the_noise_is_a_little_worse_chance_does_not_make_it_drafted() -> None:
-    """In as many blocks as of the embedded pair, asked what it was not taught, only one of the two has a draft right."""
+    """In as many blocks as with the embedded pair on open questions, only one of the two has a draft right."""
     chance, coupling, coupled = Random(5), Coupling(), 0
     for _ in range(BLOCKS):
         hit = chance.choices([(1, 1), (0, 1), (1, 0)], (0.82, 0.12, 0.06))[0]
