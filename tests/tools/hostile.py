@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tests.tools.reading import tool
 from tools.laguna import Reader
@@ -68,24 +69,29 @@ FLOODS: Mapping[str, Flood] = {
 }
 
 
-def seconds(text: str, step: int, *, thinking: bool) -> float:
-    """Process time of reading `text` in pushes of `step` characters."""
+def read(text: str, step: int, *, thinking: bool) -> None:
+    """Read `text` in pushes of `step` characters."""
     reader = Reader(_TOOLS, thinking)
-    begin = time.process_time()
     for at in range(0, len(text), step):
         reader.push(text[at : at + step])
     reader.finish("stop")
-    return time.process_time() - begin
 
 
-def stop_seconds(text: str, step: int, strings: list[str]) -> float:
+def stop(text: str, step: int, strings: list[str]) -> None:
     """The same for stop strings."""
     stops = Stops(strings)
-    begin = time.process_time()
     for at in range(0, len(text), step):
         stops.push(text[at : at + step])
     stops.finish()
-    return time.process_time() - begin
+
+
+def _seconds(work: Callable[[int], None], steps: Sequence[int]) -> str:
+    told = []
+    for step in steps:
+        begin = time.process_time()
+        work(step)
+        told.append(f"{time.process_time() - begin:7.3f}")
+    return " ".join(told)
 
 
 def main() -> None:
@@ -94,10 +100,9 @@ def main() -> None:
     steps = (MEGABYTE * 2, 4, 1)
     print(f"{'process seconds per MB':30} {'whole':>7} {'by 4':>7} {'by 1':>7}")
     for name, flood in FLOODS.items():
-        text = flood.text(MEGABYTE)
-        print(f"{name:30}", *(f"{seconds(text, step, thinking=flood.thinking):7.3f}" for step in steps))
+        print(f"{name:30}", _seconds(partial(read, flood.text(MEGABYTE), thinking=flood.thinking), steps))
     for name, strings in {"stops: a^16 b": ["a" * 16 + "b"], "stops: a^500 b": ["a" * 500 + "b", "ab" * 9]}.items():
-        print(f"{name:30}", *(f"{stop_seconds('a' * MEGABYTE, step, strings):7.3f}" for step in steps))
+        print(f"{name:30}", _seconds(partial(stop, "a" * MEGABYTE, strings=strings), steps))
 
 
 if __name__ == "__main__":
