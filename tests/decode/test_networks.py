@@ -8,9 +8,10 @@ import mlx.core as mx
 import pytest
 
 from models.checkpoint import load_speculator, load_target
-from models.contract import LayerCache, Row, Speculator, Target
+from models.contract import Row, Speculator, Target
 from models.decode.batch import Batch
 from models.decode.session import Request, Sampling, Session, Speculation
+from tests.decode.forwarding import Forwarding
 from tests.decode.scripted import run_all, text
 from tests.models.tiny_checkpoint import SPECULATOR, write_pair
 
@@ -96,31 +97,15 @@ def test_sessions_that_are_over_leave_no_memory_behind(pair: Pair) -> None:
         assert mx.get_active_memory() == before
 
 
-class Prophet:
+class Prophet(Forwarding):
     """A real speculator's context under drafts that are right as often as `flaw` wants: it knows the text."""
 
     def __init__(self, real: Speculator, known: Sequence[int], flaw: int) -> None:
-        self._real, self._known, self._flaw = real, [*known, *[0] * 64], flaw
-
-    @property
-    def block_size(self) -> int:
-        return self._real.block_size
-
-    @property
-    def target_layer_ids(self) -> tuple[int, ...]:
-        return self._real.target_layer_ids
-
-    def make_context(self) -> list[LayerCache]:
-        return self._real.make_context()
-
-    def fuse(self, taps: Sequence[mx.array]) -> mx.array:
-        return self._real.fuse(taps)
-
-    def absorb(self, fused: mx.array, rows: Sequence[Row]) -> None:
-        self._real.absorb(fused, rows)
+        super().__init__(real)
+        self._known, self._flaw = [*known, *[0] * 64], flaw
 
     def draft_block(self, anchors: mx.array, rows: Sequence[Row]) -> mx.array:
-        real = self._real.draft_block(anchors, rows)
+        real = super().draft_block(anchors, rows)
         (row,) = rows
         first = row.caches[0].offset + 1
         places = range(first, first + real.shape[0])
