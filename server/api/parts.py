@@ -6,7 +6,7 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from server.api.wire import Array, Wire
+from server.api.wire import Array, Wire, quoted
 
 TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
 """Kinds of content part that are text; a text model can be shown no other."""
@@ -24,7 +24,7 @@ class Part(Wire):
     def _is_text(cls, kind: str) -> str:
         if kind not in TEXT_PARTS:
             told = "Invalid content type. {kind} is only supported by certain models"
-            raise PydanticCustomError("content_kind", told, {"kind": _quoted(kind)})
+            raise PydanticCustomError("content_kind", told, {"kind": quoted(kind)})
         return kind
 
     @model_validator(mode="after")
@@ -37,11 +37,6 @@ class Part(Wire):
     def shown(self) -> str:
         """What the model reads."""
         return self.text or self.refusal or ""
-
-
-def _quoted(text: str) -> str:
-    """For a message: short, and in ASCII, since half a surrogate pair cannot be part of one."""
-    return ascii(text[:40])[1:-1]
 
 
 def _parts(content: object) -> object:

@@ -13,7 +13,7 @@ from server.api import parameters
 from server.api.catalog import known
 from server.api.chat import schema as chat
 from server.api.parameters import Parameters
-from server.api.wire import Array, Json, Wire, checked, json_body, parsed
+from server.api.wire import Array, Json, Wire, checked, json_body, stated
 from server.engine import Engine
 from server.errors import MissingParameter, ParameterConflict
 from server.prompt import checked_ids, plain_prompt, rendered
@@ -78,7 +78,7 @@ def routes(engine: Engine, settings: Settings) -> APIRouter:
     @router.post("/detokenize")
     async def detokenize(request: Request) -> Response:
         """Ids to text."""
-        present = _present(await json_body(request, settings.max_body_mib << 20))
+        present = stated(await json_body(request, settings.max_body_mib << 20))
         asked, ignored = checked(Detokenize, present), NONE.unknown(present, Detokenize.model_fields)
         text = await run_sync(_text, known(engine, asked.model), asked)
         return Json({"prompt": text, "content": text}, headers=parameters.told(ignored))
@@ -95,12 +95,8 @@ class _Read:
     ignored: tuple[str, ...]
 
 
-def _present(body: bytes) -> dict[str, Any]:
-    return {name: value for name, value in parsed(body).items() if value is not None}
-
-
 def _read(body: bytes) -> _Read:
-    present = _present(body)
+    present = stated(body)
     PARAMETERS.refuse_unsupported(present)
     asked = checked(Tokenize, present)
     texts = [name for name in TEXTS if name in present]

@@ -85,6 +85,15 @@ def parsed(body: bytes) -> dict[str, Any]:
     return value
 
 
+def stated(body: bytes) -> dict[str, Any]:
+    """The fields that are set in the JSON object in `body`: null and absent are the same in every dialect.
+
+    Raises:
+        UnreadableBody, TooDeep, TooMany: as `parsed` does.
+    """
+    return {name: value for name, value in parsed(body).items() if value is not None}
+
+
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value")
 
@@ -103,6 +112,11 @@ def json_kind(value: object) -> str:
         case list():
             return "an array"
     return "an object"
+
+
+def quoted(text: str) -> str:
+    """A client's word for a message: short, and in ASCII, since half a surrogate pair cannot be part of one."""
+    return ascii(text[:40])[1:-1]
 
 
 def checked(schema: type[Asked], body: dict[str, Any], place: str = "") -> Asked:

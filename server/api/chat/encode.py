@@ -163,8 +163,7 @@ class Chunk:
 
     def event(self, choice: int, event: Piece) -> bytes:
         """A chunk that adds what one event says."""
-        scored = self._envelope.logprobs and isinstance(event, Content)
-        scores = compact(logprobs(event.tokens)) if scored and isinstance(event, Content) else "null"
+        scores = compact(logprobs(event.tokens)) if self._envelope.logprobs and isinstance(event, Content) else "null"
         tokens = written([event]) if self._envelope.tokens else []
         return self.delta(choice, delta(event, self._envelope, choice), scores, tokens)
 

@@ -8,18 +8,19 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from models.decode.request import MOST_LOGPROBS
+from models.template import RESERVED
 from server.api.chat.forcing import AnyChoice, ResponseFormat, forced
 from server.api.chat.history import Message, conversation
 from server.api.chat.parameters import PARAMETERS
 from server.api.drawing import Drawing
 from server.api.effort import Effort, thinks
 from server.api.parts import Part, Text, text_of
-from server.api.wire import Array, Wire, checked, parsed
+from server.api.wire import Array, Wire, checked, quoted, stated
 from server.errors import InvalidValue, ParameterConflict
 from server.turn import Turn
 
-RESERVED_KWARGS = frozenset({"self", "messages", "tools", "add_generation_prompt"})
-"""Template arguments that the server sets itself."""
+RESERVED_KWARGS = RESERVED | {"self"}
+"""Template arguments that the server sets itself; `self` is Python's own."""
 
 
 class Function(Wire):
@@ -34,7 +35,7 @@ class Function(Wire):
 def _callable(kind: object) -> object:
     if isinstance(kind, str) and kind != "function":
         told = "only functions can be called here, and '{kind}' is another kind of tool"
-        raise PydanticCustomError("tool_kind", told, {"kind": ascii(kind[:40])[1:-1]})
+        raise PydanticCustomError("tool_kind", told, {"kind": quoted(kind)})
     return kind
 
 
@@ -132,7 +133,7 @@ def understood(body: bytes) -> Understood:
     Raises:
         Refusal: by name, whatever is wrong with it.
     """
-    present = {name: value for name, value in parsed(body).items() if value is not None}
+    present = stated(body)
     asked = read(present)
     return Understood(asked, turn(asked), PARAMETERS.unknown(present, ChatRequest.model_fields))
 
@@ -146,7 +147,7 @@ def read(body: Mapping[str, Any]) -> ChatRequest:
     present = {name: value for name, value in body.items() if value is not None}
     PARAMETERS.refuse_unsupported(present)
     asked = checked(ChatRequest, present).checked_together()
-    for name in RESERVED_KWARGS & (asked.chat_template_kwargs or {}).keys():
+    for name in sorted(RESERVED_KWARGS & (asked.chat_template_kwargs or {}).keys()):
         param = f"chat_template_kwargs.{name}"
         raise InvalidValue(f"'{param}' cannot be set: the server does.", param=param)
     return asked

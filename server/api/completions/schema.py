@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from server.api.drawing import Drawing
 from server.api.parameters import Parameters
-from server.api.wire import checked, parsed
+from server.api.wire import checked, stated
 from server.errors import InvalidValue, UnsupportedParameter
 from server.turn import Plain, Turn
 
@@ -113,7 +113,7 @@ def understood(body: bytes) -> Understood:
     Raises:
         Refusal: by name, whatever is wrong with it.
     """
-    present = {name: value for name, value in parsed(body).items() if value is not None}
+    present = stated(body)
     PARAMETERS.refuse_unsupported(present)
     asked = checked(CompletionRequest, present)
     asked.check_together()

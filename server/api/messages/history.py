@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, field_validator
 from pydantic_core import PydanticCustomError
 
 from server.api.sealing import opened
-from server.api.wire import Array, Wire
+from server.api.wire import Array, Wire, quoted
 from server.errors import InvalidValue, MissingParameter
 
 BILLING = "x-anthropic-billing-header:"
@@ -36,7 +36,7 @@ def _as_blocks(content: object) -> object:
 def _showable(kind: str, kinds: frozenset[str]) -> str:
     if kind not in kinds:
         told = "content blocks of type '{kind}' cannot be shown to this model"
-        raise PydanticCustomError("block_kind", told, {"kind": ascii(kind[:40])[1:-1]})
+        raise PydanticCustomError("block_kind", told, {"kind": quoted(kind)})
     return kind
 
 

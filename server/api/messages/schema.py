@@ -10,7 +10,7 @@ from server.api.drawing import Stop
 from server.api.messages.calling import OutputConfig, ToolChoice, Tools, forced, usable
 from server.api.messages.history import Message, Texts, conversation
 from server.api.messages.parameters import PARAMETERS
-from server.api.wire import Array, Wire, checked, parsed
+from server.api.wire import Array, Wire, checked, stated
 from server.errors import InvalidValue, MissingParameter
 from server.turn import Speculation, Turn, Wishes
 
@@ -106,7 +106,7 @@ def countable(body: bytes) -> Understood:
 
 
 def _present(body: bytes) -> dict[str, Any]:
-    present = {name: value for name, value in parsed(body).items() if value is not None}
+    present = stated(body)
     PARAMETERS.refuse_unsupported(present)
     return present
 

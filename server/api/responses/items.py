@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from server.api.parts import Part, Text, text_of
 from server.api.sealing import opened
-from server.api.wire import Array, Wire, checked
+from server.api.wire import Array, Wire, checked, quoted
 from server.errors import InvalidValue
 
 
@@ -100,7 +100,7 @@ def read(raw: dict[str, Any], place: str, find: Callable[[str], Item | None]) ->
     """
     kind = checked(Typed, raw, place).type or "message"
     if kind not in KINDS:
-        told = f"items of type '{ascii(kind[:40])[1:-1]}' cannot be shown to this model"
+        told = f"items of type '{quoted(kind)}' cannot be shown to this model"
         raise InvalidValue(f"Invalid value for '{place}.type': {told}.", param=f"{place}.type")
     item = checked(KINDS[kind], raw, place)
     if not isinstance(item, Reference):

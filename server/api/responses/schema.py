@@ -15,7 +15,7 @@ from server.api.responses.calling import AnyChoice, Format, forced, usable
 from server.api.responses.items import Item, conversation, read
 from server.api.responses.parameters import PARAMETERS
 from server.api.responses.store import Kept, Store
-from server.api.wire import Array, Wire, checked, parsed
+from server.api.wire import Array, Wire, checked, stated
 from server.errors import InvalidValue, UnsupportedParameter
 from server.turn import Turn
 
@@ -136,7 +136,7 @@ def understood(body: bytes, store: Store) -> Understood:
     Raises:
         Refusal: by name, whatever is wrong with it.
     """
-    present = {name: value for name, value in parsed(body).items() if value is not None}
+    present = stated(body)
     PARAMETERS.refuse_unsupported(present)
     asked = checked(ResponsesRequest, present)
     _check_together(asked)
@@ -165,7 +165,7 @@ def _check_together(asked: ResponsesRequest) -> None:
     if asked.text is not None and asked.text.verbosity not in (None, "medium"):
         told = "'text.verbosity' is not supported with any other value than medium."
         raise UnsupportedParameter(told, param="text.verbosity")
-    if asked.top_logprobs is not None and LOGPROBS not in asked.included and asked.top_logprobs:
+    if asked.top_logprobs and LOGPROBS not in asked.included:
         told = f"'top_logprobs' is only allowed with '{LOGPROBS}' in 'include'."
         raise InvalidValue(told, param="top_logprobs")
 

@@ -14,6 +14,7 @@ from server.api.messages.refusal import envelope
 from server.api.sealing import opened, sealed
 from server.errors import Refusal
 from server.turn import Forced, Turn
+from tests.server.hostile import TEXTS, VALUES
 from tests.server.script import ScriptTokenizer
 from tools.grammar import JsonAnswer
 
@@ -161,12 +162,6 @@ def test_any_other_signature_holds_nothing(signature: str) -> None:
     assert opened(f"laguna-thought:{signature}!") == ""
 
 
-TEXTS = st.text(st.characters(exclude_categories=()), max_size=5)
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
-    max_leaves=8,
-)
 KINDS = st.sampled_from(["text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image"])
 IDS = st.sampled_from(["t1", "t2"])
 BLOCKS = st.fixed_dictionaries(
