@@ -19,12 +19,6 @@ _EXACT = ("e_score_correction_bias", DIVISOR)
 """Tensors with these endings are float32 at any run dtype: a choice between experts, a scale of a whole tensor."""
 
 
-def settle(model: nn.Module, dtype: mx.Dtype, report: Report = unreported) -> None:
-    """Make opened weights ready to run: their dtype, joined projections, and nothing lazy left."""
-    make_ready(model, dtype)
-    evaluate(model, report)
-
-
 def make_ready(model: nn.Module, dtype: mx.Dtype) -> None:
     """Give opened weights the form in which they run, none of them read yet."""
     cast_parameters(model, dtype)

@@ -72,15 +72,6 @@ class Tensor:
         return prod(self.shape)
 
 
-def headers(folder: Path) -> dict[str, Tensor]:
-    """Every tensor of a checkpoint's weight files, by name.
-
-    Raises:
-        DamagedFile: the first file that is not whole.
-    """
-    return {name: tensor for path in sorted(folder.glob(WEIGHTS)) for name, tensor in read_header(path).items()}
-
-
 def read_header(path: Path) -> dict[str, Tensor]:
     """The tensors of one safetensors file.
 

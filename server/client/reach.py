@@ -1,12 +1,12 @@
 """Asking over HTTP who is there, in what state, and what it serves."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
 
 import httpx2
 
-State = Literal["absent", "loading", "ready"]
+from models.progress import DOING
 
 QUICK = 5.0
 """Seconds for an answer that needs no model."""
@@ -119,5 +119,5 @@ def _way(step: dict[str, Any] | None) -> str:
     """How far it is, for people."""
     if step is None:
         return ""
-    doing = {"download": "fetching", "load": "loading", "warm-up": "warming up"}.get(step["phase"], step["phase"])
+    doing = DOING.get(step["phase"], step["phase"])
     return f"{doing} {step['what']}: {100 * step['fraction']:.0f} %"

@@ -4,6 +4,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten
 
+from models.settling import evaluate, make_ready
 from tests.models.tiny_checkpoint import TARGET
 
 TOKENS = 90
@@ -17,6 +18,12 @@ def random_weights(model: nn.Module, seed: int = 0) -> list[tuple[str, mx.array]
         (name, 1 + 0.2 * value if "norm" in name else value / (1 if value.ndim == 1 else value.shape[-1] ** 0.5))
         for name, value in noise
     ]
+
+
+def settle(model: nn.Module, dtype: mx.Dtype) -> None:
+    """Make loaded weights ready to run, as loading a checkpoint does."""
+    make_ready(model, dtype)
+    evaluate(model)
 
 
 def parameters(model: nn.Module) -> list[tuple[str, mx.array]]:

@@ -16,10 +16,10 @@ from models.config import SpeculatorConfig
 from models.contract import LayerCache, Row
 from models.dflash_laguna import DFlashLaguna, StandaloneSpeculatorError
 from models.laguna import Laguna
-from models.settling import settle
 from tests.models.closeness import assert_same
 from tests.models.plain_dflash import PlainDFlash
 from tests.models.published import S_2_1_DFLASH, XS_2_1_DFLASH
+from tests.models.random_laguna import settle
 from tests.models.tiny_checkpoint import SPECULATOR, speculator_tensors
 
 WINDOW = SPECULATOR["sliding_window"]

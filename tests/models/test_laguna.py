@@ -14,10 +14,9 @@ from models.cache import CacheError
 from models.config import TargetConfig
 from models.contract import LayerCache, Row, Rows
 from models.laguna import Laguna
-from models.settling import settle
 from tests.models.closeness import assert_same
 from tests.models.published import M_1, XS_2_1
-from tests.models.random_laguna import TOKENS, parameters, random_weights, tokens
+from tests.models.random_laguna import TOKENS, parameters, random_weights, settle, tokens
 from tests.models.tiny_checkpoint import TARGET, target_tensors
 
 CLOSE = 2e-5
