@@ -163,20 +163,24 @@ class WindowCache:
     def _kept(self) -> int:
         return self.window - 1 + self.slack
 
+    @property
+    def _capacity(self) -> int:
+        """Rows of the buffer, unless one append brings more."""
+        return self._kept + max(64, self.window // 2)
+
     def update(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """Append rows [1, heads, L, head_dim]; return the `min(offset, window - 1) + L` rows they can see."""
         rows, length = self._rows, keys.shape[2]
         seen = min(rows.end, self.window - 1)
-        capacity = self._kept + max(64, self.window // 2)
         if rows.end + length > rows.capacity:
             keep = min(rows.end, self._kept)
-            rows.reallocate(keep, max(capacity, keep + length), (keys, values))
+            rows.reallocate(keep, max(self._capacity, keep + length), (keys, values))
         rows.append(keys, values)
         self.offset += length
         view = rows.last(seen + length)
-        if rows.capacity > capacity:
+        if rows.capacity > self._capacity:
             # A long append needed a long buffer: only its tail is worth keeping.
-            rows.reallocate(min(rows.end, self._kept), capacity, (keys, values))
+            rows.reallocate(min(rows.end, self._kept), self._capacity, (keys, values))
         return view
 
     def peek(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
@@ -235,5 +239,5 @@ class WindowCache:
         (part,) = parts
         if part.stop - part.start != min(part.stop, self.window - 1):
             raise CacheError(f"a window of {self.window} cannot resume from rows {part.start}..{part.stop}")
-        self._rows.fill(parts, self._kept + max(64, self.window // 2))
+        self._rows.fill(parts, self._capacity)
         self.offset = part.stop

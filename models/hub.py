@@ -35,7 +35,7 @@ from models.errors import CheckpointError
 from models.progress import Progress, Report, size, unreported
 from models.shards import WEIGHTS, check_files, damaged
 
-LOG = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 PATTERNS = ("*.json", "*.jinja", WEIGHTS)
 """What is fetched: configurations, tokenizer, template and safetensors. Nothing that runs code when it is read."""
@@ -120,7 +120,7 @@ def fetch(repo: str, revision: str | None = None, *, report: Report = unreported
         plan = _plan(repo, revision)
         if plan is not None and plan.lacking:
             _check_room(repo, plan.total)
-            LOG.info("fetching %s: %d files, %s", repo, len(plan.lacking), size(plan.total))
+            log.info("fetching %s: %d files, %s", repo, len(plan.lacking), size(plan.total))
             report(Progress("download", repo, 0, plan.total))
         folder = Path(
             snapshot_download(
@@ -171,7 +171,7 @@ def _plan(repo: str, revision: str | None) -> Plan | None:
 def _mend(repo: str, folder: Path, report: Report) -> None:
     """Fetch again what lies damaged in the cache, which would otherwise stay so for ever."""
     for file in damaged(folder):
-        LOG.warning("%s of %s is damaged in the cache (%s); it is fetched again", file.file.name, repo, file.why)
+        log.warning("%s of %s is damaged in the cache (%s); it is fetched again", file.file.name, repo, file.why)
         hf_hub_download(
             repo,
             file.file.relative_to(folder).as_posix(),
@@ -181,11 +181,16 @@ def _mend(repo: str, folder: Path, report: Report) -> None:
         )
 
 
+def free_bytes(folder: Path) -> int:
+    """Room on the disk of a folder, which need not be there yet."""
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    return shutil.disk_usage(there).free
+
+
 def _check_room(repo: str, needed: int) -> None:
     """Raises DiskFull where the disk of the cache has less than `needed` bytes free."""
     cache = Path(constants.HF_HUB_CACHE).expanduser()
-    there = next(folder for folder in (cache, *cache.parents) if folder.exists())
-    free = shutil.disk_usage(there).free
+    free = free_bytes(cache)
     if free < needed:
         raise DiskFull(
             f"{repo}: {size(needed)} are still to be fetched, and the disk of {cache} has {size(free)} "

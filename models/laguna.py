@@ -23,7 +23,7 @@ from models.packed_cache import PackedCache
 PORTIONS = 8
 """A pass over blocks goes to the device in about so many portions, each while the next one is still written down."""
 
-LOG = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class Block(nn.Module):
@@ -135,7 +135,7 @@ class Laguna(nn.Module):
                 continue
             for kind in kinds:
                 if gate.shape[0] == (shaped := replace(attention, gating=kind)).gate_rows:
-                    LOG.warning("layer %d: gating is %s in the config, its tensor is %s", index, attention.gating, kind)
+                    log.warning("layer %d: gating is %s in the config, its tensor is %s", index, attention.gating, kind)
                     layer.self_attn = Attention(shaped)
 
 

@@ -1,10 +1,13 @@
 """How far a checkpoint is on its way from the hub to the first answer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 Phase = Literal["download", "load", "warm-up"]
+
+DOING: Mapping[Phase, str] = {"download": "fetching", "load": "loading", "warm-up": "warming up"}
+"""What is done in each phase, for people."""
 
 
 @dataclass(frozen=True)

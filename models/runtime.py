@@ -128,7 +128,7 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
         footprint=need,
         memory=limit,
         sampling_defaults=generation,
-        default_chat_template_kwargs=generation.chat_template_kwargs or {},
+        default_chat_template_kwargs=generation.chat_template_kwargs,
         warnings=_said(*attention_factor_warnings(target.config), *choice.warnings, *ungrammatical),
     )
 

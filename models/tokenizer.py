@@ -27,7 +27,7 @@ TURN_CLOSER = "</assistant>"
 LAGUNA_PARSERS = ("laguna", "poolside_v1")
 """What other servers call a reader of this dialect; conversions also name one of a neighbouring dialect, 'glm47'."""
 
-LOG = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -87,7 +87,7 @@ class Tokenizer:
         encoder = _encoder(folder)
         config = read_json(folder / "tokenizer_config.json")
         if config.get("tool_parser_type") not in (None, *LAGUNA_PARSERS):
-            LOG.info("tool_parser_type %r is not used: Laguna's own reader is", config["tool_parser_type"])
+            log.info("tool_parser_type %r is not used: Laguna's own reader is", config["tool_parser_type"])
         specials = _special_tokens(config)
         vocabulary = encoder.get_vocab(with_added_tokens=True)
         ends = _turn_ends(specials, vocabulary) | set(eos_ids)

@@ -15,10 +15,9 @@ from server.prompt import Prompt
 from server.served import Model
 from server.turn import Turn, Wishes
 
-THINK_END = "</think>"
-CALL = "<tool_call>"
+THINK_END, CALL = "</think>", "<tool_call>"
 PHASES: Mapping[str, Phase] = MappingProxyType(
-    {"<think>": "thinking", THINK_END: "answer", "<tool_call>": "arguments", "</tool_call>": "answer"}
+    {"<think>": "thinking", THINK_END: "answer", CALL: "arguments", "</tool_call>": "answer"}
 )
 """What Laguna's markers begin. Drafts are accepted more often in one than in another."""
 
@@ -50,7 +49,7 @@ def requests(model: Model, turn: Turn, prompt: Prompt, grammar: Grammar | None, 
         grammar=grammar,
         prediction=prompt.prediction,
         phase="thinking" if prompt.thinking else "answer",
-        phases=_phases(model.tokenizer),
+        phases=phases(model.tokenizer),
     )
     seeds = [seed_of_choice(sampling.seed, choice) for choice in range(1, turn.choices)]
     others = [replace(first, sampling=replace(sampling, seed=seed), prompt_logprobs=None) for seed in seeds]
@@ -71,8 +70,8 @@ def _thinking(model: Model, turn: Turn, prompt: Prompt) -> ThinkingBudget | None
     return ThinkingBudget(turn.thinking_budget, close, frozenset() if opens is None else frozenset({opens}))
 
 
-def _phases(tokenizer: Tokenizer) -> tuple[tuple[int, Phase], ...]:
-    """By token id; a marker that is no single token begins nothing."""
+def phases(tokenizer: Tokenizer) -> tuple[tuple[int, Phase], ...]:
+    """What each marker begins, by its token's id; one that is no single token begins nothing."""
     ids = ((tokenizer.token_id(marker), phase) for marker, phase in PHASES.items())
     return tuple((id_, phase) for id_, phase in ids if id_ is not None)
 

@@ -4,19 +4,17 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TextIO
 
 from tqdm import tqdm
 
-from models.progress import Phase, Progress, size
+from models.progress import DOING, Progress, size
 
 log = logging.getLogger(__name__)
 
 EVERY = 10.0
 """Seconds between two lines in the log."""
-
-_DOING: Mapping[Phase, str] = {"download": "fetching", "load": "loading", "warm-up": "warming up"}
 
 
 class Display:
@@ -60,4 +58,4 @@ class Display:
 
 
 def _named(progress: Progress) -> str:
-    return f"{_DOING[progress.phase]} {progress.what}"
+    return f"{DOING[progress.phase]} {progress.what}"

@@ -22,6 +22,7 @@ __all__ = [
     "Report",
     "Token",
     "Usage",
+    "summed",
 ]
 
 FinishReason = Literal["stop", "length", "tool_calls"]

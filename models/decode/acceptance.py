@@ -13,12 +13,19 @@ Writer = Source | Literal["target"]
 TARGET: Literal["target"] = "target"
 
 PRIOR = 0.7
+"""How often a draft agrees where nothing was seen."""
 RECENT, LASTING = 0.04, 0.01
+"""The least weight of a new block in the rates of late, and in the usual ones."""
 IDLE = 0.01
+"""How far a round without drafts brings the rates of late back to the usual ones."""
 STALE = 0.03
+"""How far a block that does not try a depth brings its rate to that of the depth before."""
 FADING = 0.85
+"""What surprise of earlier blocks still counts after one more."""
 ALARM = 2.5
+"""Standard deviations of surprise after which what was seen of late counts for one block at most."""
 DEEPEST = 64
+"""Rows of the widest block that is reckoned with."""
 
 
 class Subject(NamedTuple):

@@ -11,9 +11,11 @@ Kind = Literal["plain", "given", "drafted"]
 KINDS: tuple[Kind, ...] = ("plain", "given", "drafted")
 """In the order of what they contain: a round with one such block is at least of its kind."""
 REMEMBERED = 31
+"""Rounds of one kind, bucket and number of rows of which the median is taken."""
 EASED = 0.8
 """Plain rounds that take less than this share of what they took say that the machine is faster now."""
 NARROW = 1024
+"""Tokens of context at which the second bucket begins."""
 
 Points = Mapping[int, float]
 

@@ -15,11 +15,15 @@ from models.decode.reading import Reading
 ROWS = (1, 3, 4, 5, 9, 16)
 """Row counts just below the boundaries of Metal's matrix and attention kernels; 1 is plain decoding."""
 FIRST_TRY = 4
+"""Rows of the first block of a kind, or the next wider there is; the widest where all are narrower."""
 EXPLORE = 0.02
+"""The share of decoding time that is credited for trying something else."""
 PROBE_ROUNDS, PLAIN_PROBE_ROUNDS = 2, 3
 """A plain round tells its cost between two others; a block at once, unless its drafts had to catch up first."""
 DEAREST = 2.0
+"""How many times over a probe must be paid for, at most."""
 MARGIN = 1.03
+"""Blocks must promise so many times what plain decoding does."""
 LENT = 2.0
 """Plain rounds that may be lost before they are earned, where a new answer may draft otherwise than the ones before."""
 

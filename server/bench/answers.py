@@ -1,6 +1,6 @@
 """The built-in prompts, decoded by the server's own loop plainly, in the widest blocks, and as the controller likes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from models.decode.acceptance import Phase
@@ -9,6 +9,7 @@ from models.decode.session import Request, Sampling, Speculation
 from models.runtime import Runtime
 from server.bench.prompts import Ask
 from server.bench.tally import Block
+from server.choices import phases
 from tools.laguna import thinking_open
 
 ARMS: tuple[Speculation, ...] = ("off", "always", "auto")
@@ -39,13 +40,11 @@ def _request(runtime: Runtime, ask: Ask, tokens: int) -> Callable[[Speculation],
     options = {**runtime.default_chat_template_kwargs, "enable_thinking": ask.thinking}
     text = tokenizer.render(ask.messages, ask.tools or None, **options)
     prompt = tuple(tokenizer.encode(text))[-(runtime.context_length - tokens) :]
-    begins: Mapping[str, Phase] = {"</think>": "answer", "<tool_call>": "arguments", "</tool_call>": "answer"}
-    marks = {tokenizer.token_id(marker): phase for marker, phase in begins.items()}
-    phases = tuple((token, phase) for token, phase in marks.items() if token is not None)
     first: Phase = "thinking" if thinking_open(text) else "answer"
+    marks = phases(tokenizer)
 
     def request(speculation: Speculation) -> Request:
-        return Request(prompt, Sampling(), tokens, tokenizer.eos_ids, speculation, phase=first, phases=phases)
+        return Request(prompt, Sampling(), tokens, tokenizer.eos_ids, speculation, phase=first, phases=marks)
 
     return request
 

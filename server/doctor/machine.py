@@ -1,7 +1,6 @@
 """The machine: what MLX runs on, what is installed, room on the disk, and the address that would be listened on."""
 
 import platform
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -11,6 +10,7 @@ from huggingface_hub.constants import HF_HUB_CACHE
 from packaging.requirements import Requirement
 
 from models.device import Device, default_device
+from models.hub import free_bytes
 from server.address import try_address
 from server.doctor.finding import Finding, Unread, known
 from server.door.hosts import is_loopback
@@ -72,7 +72,7 @@ def gather(settings: Settings) -> MachineFacts:
         project=known(lambda: metadata.version(PROJECT)),
         installed=known(_installed),
         cache=cache,
-        free=known(lambda: _free(cache)),
+        free=known(lambda: free_bytes(cache)),
         host=host,
         port=port,
         address=known(lambda: try_address(host, port)),
@@ -92,11 +92,6 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _free(cache: Path) -> int:
-    there = next(folder for folder in (cache, *cache.parents) if folder.exists())
-    return shutil.disk_usage(there).free
 
 
 def machine_findings(facts: MachineFacts, *, fetching: bool) -> list[Finding]:
