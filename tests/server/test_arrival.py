@@ -90,7 +90,7 @@ def test_health_tells_how_far_the_model_is() -> None:
 
     def load() -> ScriptPair:
         arrival.report(STEP)
-        gate.wait(10)
+        gate.wait(30)
         return ScriptPair(says("a"))
 
     with running(load, Settings(), arrival=arrival) as (port, engine):

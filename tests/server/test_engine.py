@@ -121,7 +121,7 @@ def test_while_a_body_is_checked_everybody_else_is_served(monkeypatch: pytest.Mo
     monkeypatch.setattr(schema, "understood", slow)
     with stand(ScriptPair(says("ok"))) as served, ThreadPoolExecutor(1) as pool:
         response = pool.submit(served.post)
-        assert checking.wait(10)
+        assert checking.wait(30)
         assert served.http.get("/health").status_code == 200
         checked.set()
         assert response.result().status_code == 400
@@ -223,7 +223,7 @@ def test_why_a_model_cannot_be_loaded_is_one_line_of_the_log(
 
     given_up = threading.Event()
     with running(load, Settings(), given_up.set):
-        assert given_up.wait(5)
+        assert given_up.wait(30)
     (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
     assert (record.getMessage(), record.exc_info) == (f"the model cannot be loaded: {error}", False)
 
@@ -237,7 +237,7 @@ def test_a_model_that_cannot_be_loaded_is_a_dead_engine() -> None:
         running(load, Settings(), given_up.set) as (port, _),
         httpx2.Client(base_url=f"http://127.0.0.1:{port}") as http,
     ):
-        assert given_up.wait(5)
+        assert given_up.wait(30)
         health = http.get("/health")
         assert (health.status_code, health.json()["reason"]) == (503, "FileNotFoundError")
 

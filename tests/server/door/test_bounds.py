@@ -140,7 +140,7 @@ def test_a_head_that_drips_is_refused_in_time_and_silence_is_only_closed() -> No
 
 
 def test_a_request_that_took_its_time_before_is_not_hurried_afterwards() -> None:
-    with stand(ScriptPair(writes("slow answer", block=1), pace=0.05), upload_timeout=0.3) as served:
+    with stand(ScriptPair(writes("slow answer", block=1), pace=0.15), upload_timeout=1.0) as served:
         assert served.post().json()["choices"][0]["message"]["content"] == "slow answer"
 
 

@@ -180,8 +180,10 @@ def test_a_deadline_ends_a_request_that_still_waits() -> None:
     pair.gate.clear()
     with stand(pair, concurrency=1, request_timeout=0.3) as served:
         assert refused(served.post())["code"] == "deadline_exceeded"
+        health = served.engine.health
+        assert (health.running, health.waiting) == (0, 0)
         pair.gate.set()
-        assert served.post().status_code == 200
+        served.wait_until(lambda: pair.sessions == 0)
 
 
 def test_no_log_level_writes_what_streams_say(
