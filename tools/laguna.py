@@ -137,8 +137,11 @@ class Reader:
         self._over = True
         cut = end == "length"
         for sign, part in self._scanner.finish():
-            # Where only calls stand, what the limit left of another `<tool_call>` goes the way of a call it cut.
-            if not (cut and self._state is State.AFTER and Sign.CALL.startswith(part)):
+            if cut and self._state not in OUTSIDE:
+                # What the limit left of a tag is no part of an argument.
+                self._attempt.raw.append(part)
+            # Where only calls stand, what it left of another `<tool_call>` goes the way of a call it cut.
+            elif not (cut and self._state is State.AFTER and Sign.CALL.startswith(part)):
                 self._read(sign, part)
         self._read(Sign.LENGTH if cut else Sign.STOP, "")
         if self._blanks and not self._complete:

@@ -2,12 +2,13 @@
 
 import random
 
+import mlx.core as mx
 import pytest
 
 from models.decode.batch import Batch
 from models.decode.prefix import PrefixStore
 from models.decode.session import Request, Sampling, Speculation
-from tests.decode.random_pair import Pair, active_memory
+from tests.decode.random_pair import PROMPT, Pair, active_memory, asked
 
 BUDGET = 1 << 20
 SPECULATIONS: list[Speculation] = ["always", "auto", "off"]
@@ -49,3 +50,25 @@ def test_five_hundred_mixed_requests_leave_memory_where_it_was(pair: Pair) -> No
         assert active_memory() - early < 1.1 * store.nbytes + 0.02 * early
     store.clear()
     assert active_memory() < early * 1.02
+
+
+@pytest.mark.usefixtures("exact_buffers")
+@pytest.mark.parametrize("speculation", ["always", "off"])
+def test_hundreds_of_rounds_of_one_session_leave_memory_where_it_was(pair: Pair, speculation: Speculation) -> None:
+    """Caches are made for the whole answer at once, so that whatever grows is something that was not let go."""
+    batch = Batch(pair.target, pair.speculator)
+    session = batch.add(asked(PROMPT, speculation=speculation, max_tokens=600))
+    active, peaks = [], []
+    while batch.sessions:
+        mx.reset_peak_memory()
+        for _ in range(25):
+            batch.step()
+        if batch.sessions:
+            active.append(active_memory())
+            peaks.append(mx.get_peak_memory())
+    assert session.stats.completion_tokens == 600
+    # The first rounds read the prompt.
+    warm, later = slice(1, 4), slice(-6, None)
+    assert len(active) > 9
+    assert max(active[later]) < 1.01 * max(active[warm])
+    assert max(peaks[later]) < 1.02 * max(peaks[warm])

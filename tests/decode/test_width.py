@@ -5,7 +5,7 @@ import pytest
 from models.decode.acceptance import Acceptance, Subject
 from models.decode.blocks import Offer, Wish
 from models.decode.costs import Costs
-from models.decode.width import MEASURING, SLOWER, Table, candidates, decide, learn
+from models.decode.width import MEASURING, SLOWER, Table, accept, candidates, decide, learn
 from tests.decode.machines import (
     SPECULATOR,
     Curve,
@@ -86,6 +86,24 @@ def test_it_stops_when_drafts_become_bad() -> None:
     machine.skill, machine.widths = steady(0.1), []
     machine.decode(300)
     assert sum(rows > 1 for rows in machine.widths) <= 30
+
+
+def test_a_long_context_in_which_drafts_do_not_pay_parks_none_of_the_short_ones_after_it() -> None:
+    """A round is a little dearer than plain in a short context, and blocks cost many times as much in a long one."""
+
+    def decided(table: Table, place: int) -> tuple[int, Table]:
+        decision, table = decide(table, [wish(Acceptance())], place)
+        return decision.rows[0], table
+
+    table, long = Table(candidates(8)), 6
+    for place, factor in ((0, 1.0), (long, 9.0)):
+        for _ in range(12):
+            rows, table = decided(table, place)
+            kind, took = ("plain", 1.0) if rows == 1 else ("drafted", (1 + 0.05 * rows) * factor)
+            table = learn(table, kind, rows, seconds=took, steady=True, place=place)
+            table = accept(table, SPECULATOR, rows - 1, rows - 1) if rows > 1 else table
+    assert decided(table, long)[0] == 1
+    assert decided(table, 0)[0] > 1
 
 
 def test_one_slow_round_does_not_park_it() -> None:

@@ -48,6 +48,10 @@ SHAPES: list[tuple[list[object], str]] = [
     ([A, assistant(CALL), result("5")], "<tool_call>add {'a': 2, 'b': 3}\n<tool>5"),
     ([A, assistant(CALL, content=None), result([])], "<tool>\n"),
     ([A, assistant(CALL, content=""), result(parts("5", "6"))], "<tool>56"),
+    (
+        [A, assistant(CALL, content=parts("Hm, ", "wait", cache_control={})), result(parts("5", "6")), B],
+        "<assistant>Hm, wait<tool_call>add {'a': 2, 'b': 3}\n<tool>56\n<user>b",
+    ),
     ([A, assistant(CALL, OTHER), result("6", "c2"), result("5")], "<tool>5\n<tool>6"),
     ([A, assistant(content=None, refusal="I won't"), B], "<assistant>I won't"),
     ([A, assistant(content=[REFUSAL]), B], "<assistant>no"),

@@ -103,3 +103,17 @@ def test_clients_that_leave_a_real_generation_free_their_slots_and_disturb_nobod
         assert text(say(http, max_tokens=6)) == wanted
     health = http.base_url.copy_with(path="/health")
     wait_until(lambda: http.get(health).json()["running"] == 0)
+
+
+def test_clients_that_time_out_and_try_again_at_once_leave_the_pair_as_it_was(http: httpx2.Client) -> None:
+    """What ran for them is dropped by the thread that runs it, whichever step it is in."""
+    endless = {"max_tokens": 600, "temperature": 1.2, "messages": [{"role": "user", "content": "go on"}]}
+    wanted = text(say(http, max_tokens=6))
+    for attempt in range(50):
+        with pytest.raises(httpx2.ReadTimeout):
+            http.post("/chat/completions", json=endless | {"seed": attempt}, timeout=0.02)
+    assert text(say(http, max_tokens=6)) == wanted
+    health = http.base_url.copy_with(path="/health")
+    wait_until(lambda: http.get(health).json()["running"] == http.get(health).json()["waiting"] == 0)
+    assert http.get(health).json()["status"] == "ok"
+    assert text(say(http, max_tokens=6)) == wanted

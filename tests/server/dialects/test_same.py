@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.server.dialects.saying import DIALECTS, Said, Script, Wish, messages_fragments, took
-from tests.server.script import ScriptPair
+from tests.server.script import ScriptPair, ids_of
 from tests.server.stand import Stand, stand
-from tests.server.wire import chunks
+from tests.server.wire import chunks, folded
 
 WORDS = [
     "Hello ",
@@ -76,6 +76,32 @@ def test_four_dialects_tell_one_turn_alike(
     assert (messages.reasoning, messages.text, messages.finish) == (chat.reasoning, chat.text, chat.finish)
     streamed = DIALECTS["messages"].post(running, wish, stream=True)
     assert messages_fragments(streamed) == [text for _, text in chat.calls]
+
+
+def test_wherever_the_budget_cuts_a_call_streams_and_answers_of_all_dialects_tell_the_same(
+    served: tuple[Stand, Script],
+) -> None:
+    """A stream has begun what was cut: a prefix of the arguments, which no JSON text is, so that no fold takes it."""
+    running, script = served
+    turn = f"Hm.</think>Look.{CALLS[1]}{CALLS[0]}"
+    script.say(turn, [3])
+    begun = 0
+    for most in range(1, len(ids_of(turn)), 3):
+        wish = Wish(thinks=True, most=most)
+        chat, responses, messages = (told(running, wish, name) for name in ("chat", "responses", "messages"))
+        assert chat.finish == "length"
+        assert chat == responses
+        assert (messages.reasoning, messages.text, messages.finish) == (chat.reasoning, chat.text, chat.finish)
+        assert [json.loads(text) for _, text in messages.calls] == [json.loads(text) for _, text in chat.calls]
+        streamed = folded(chunks(DIALECTS["chat"].post(running, wish, stream=True)))["tool_calls"]
+        # A character that was cut is told as one that cannot be read.
+        cut = [call["arguments"].rstrip("\ufffd") for call in streamed[len(chat.calls) :]]
+        whole = ['{"days": 5}', '{"city": "Zürich “😀”\\n"}']
+        assert [text for _, text in chat.calls] == whole[: len(chat.calls)]
+        wanted = whole[len(chat.calls) :][:1]
+        assert [text for text in cut if not wanted[0].startswith(text) or text == wanted[0]] == []
+        begun += bool(cut)
+    assert begun > 3
 
 
 @FEW
