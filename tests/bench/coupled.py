@@ -9,10 +9,11 @@ from typing import Literal
 
 import mlx.core as mx
 
-from models.contract import LayerCache, Row, Speculator, Target
+from models.contract import Row, Speculator, Target
 from models.decode.sampling import Noise, Pick, draw
 from models.decode.session import Sampling
 from tests.bench.arms import Answer, Task, ours
+from tests.decode.forwarding import Forwarding
 
 TEMPERATURES = (0.7, 1.0)
 SHARP = 1e4
@@ -22,32 +23,14 @@ Way = Literal["likeliest", "always"]
 
 
 @dataclass(frozen=True)
-class Decided:
+class Decided(Forwarding):
     """A speculator whose drafts are its likeliest ids, or always those that the target's noise makes of its logits."""
 
-    real: Speculator
     way: Way
     sampling: Sampling
 
-    @property
-    def block_size(self) -> int:
-        return self.real.block_size
-
-    @property
-    def target_layer_ids(self) -> tuple[int, ...]:
-        return self.real.target_layer_ids
-
-    def make_context(self) -> list[LayerCache]:
-        return self.real.make_context()
-
-    def fuse(self, taps: Sequence[mx.array]) -> mx.array:
-        return self.real.fuse(taps)
-
-    def absorb(self, fused: mx.array, rows: Sequence[Row]) -> None:
-        self.real.absorb(fused, rows)
-
     def draft_block(self, anchors: mx.array, rows: Sequence[Row]) -> mx.array:
-        logits = self.real.draft_block(anchors, rows)
+        logits = super().draft_block(anchors, rows)
         if self.way == "likeliest":
             return logits * SHARP
         # The anchor stands where the context ends, and the first draft behind it.

@@ -6,7 +6,7 @@ from functools import cache
 
 import mlx.core as mx
 
-from models.contract import LayerCache, Output, Row, Rows, Speculator, Target
+from models.contract import LayerCache, Output, Row, Rows, Target
 from tests.decode.forwarding import Forwarding
 
 
@@ -68,12 +68,11 @@ class StillTarget:
         return Output(_zeros(count, self.vocab_size), tuple(_zeros(ids.size, self.hidden) for _ in taps))
 
 
+@dataclass(frozen=True)
 class StillSpeculator(Forwarding):
     """As many layers, taps and logits as the real one; every draft is id 0, and so accepted."""
 
-    def __init__(self, real: Speculator, vocab_size: int) -> None:
-        super().__init__(real)
-        self.vocab_size = vocab_size
+    vocab_size: int
 
     def make_context(self) -> list[LayerCache]:
         return [StillCache() for _ in self.real.make_context()]

@@ -1,17 +1,18 @@
 """A speculator that passes everything on, for those that change one thing about a real one."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import mlx.core as mx
 
 from models.contract import LayerCache, Row, Speculator
 
 
+@dataclass(frozen=True)
 class Forwarding:
     """`models.contract.Speculator`, as `real` is."""
 
-    def __init__(self, real: Speculator) -> None:
-        self.real = real
+    real: Speculator
 
     @property
     def block_size(self) -> int:

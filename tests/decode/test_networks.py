@@ -97,19 +97,20 @@ def test_sessions_that_are_over_leave_no_memory_behind(pair: Pair) -> None:
         assert mx.get_active_memory() == before
 
 
+@dataclass(frozen=True)
 class Prophet(Forwarding):
     """A real speculator's context under drafts that are right as often as `flaw` wants: it knows the text."""
 
-    def __init__(self, real: Speculator, known: Sequence[int], flaw: int) -> None:
-        super().__init__(real)
-        self._known, self._flaw = [*known, *[0] * 64], flaw
+    known: Sequence[int]
+    """Up to the end, and any ids for the block that goes beyond it."""
+    flaw: int
 
     def draft_block(self, anchors: mx.array, rows: Sequence[Row]) -> mx.array:
         real = super().draft_block(anchors, rows)
         (row,) = rows
         first = row.caches[0].offset + 1
         places = range(first, first + real.shape[0])
-        said = [(self._known[at] + (at % self._flaw == 0)) % real.shape[1] for at in places]
+        said = [(self.known[at] + (at % self.flaw == 0)) % real.shape[1] for at in places]
         # The real logits stay in the graph, so that a broken context or block would show.
         return mx.where(mx.arange(real.shape[1])[None] == mx.array(said)[:, None], 1e6, 0 * real)
 
@@ -118,7 +119,7 @@ class Prophet(Forwarding):
 @pytest.mark.parametrize("flaw", [2, 3, 7, 11, 1000])
 def test_rolling_back_any_part_of_a_block_leaves_the_text_as_it_is(pair: Pair, sampling: Sampling, flaw: int) -> None:
     (wanted,) = write(Batch(pair.target, None), request(sampling))
-    prophet = Prophet(pair.speculators[8], [*PROMPT, *wanted], flaw)
+    prophet = Prophet(pair.speculators[8], [*PROMPT, *wanted, *[0] * 64], flaw)
     batch = Batch(pair.target, prophet)
     session = batch.add(request(sampling))
     assert text(run_all(batch)[session]) == wanted
