@@ -45,6 +45,10 @@ class Work:
         self.units += _size(value)
         return value
 
+    def grown(self, value: object) -> None:
+        """A list that is added to in place is not copied; whatever else is added to may be."""
+        self.units += 0 if isinstance(value, list | deque) else _size(value)
+
     def steps(self, items: Iterable[T]) -> Iterator[T]:
         for item in items:
             self.units += 1
@@ -83,8 +87,20 @@ class _Counting(ast.NodeTransformer):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
         self.generic_visit(node)
+        node.value = _through("seen", node.value)
         made = ast.parse(ast.unparse(node.target), mode="eval").body
-        return [node, ast.Expr(_through("seen", made))]
+        return [node, ast.Expr(_through("grown", made))]
+
+    def visit_List(self, node: ast.List) -> ast.expr:
+        return self._display(node)
+
+    def visit_Tuple(self, node: ast.Tuple) -> ast.expr:
+        return self._display(node)
+
+    def _display(self, node: ast.List | ast.Tuple) -> ast.expr:
+        self.generic_visit(node)
+        read = isinstance(node.ctx, ast.Load) and any(isinstance(item, ast.Starred) for item in node.elts)
+        return _through("seen", node) if read else node
 
     def visit_For(self, node: ast.For) -> ast.stmt:
         self.generic_visit(node)
