@@ -80,11 +80,11 @@ class TargetConfig(Configuration):
         attention = target_attention(fields)
         sparse = sparse_layers(fields, len(attention))
         return cls(
-            vocab_size=fields.positive("vocab_size"),
-            hidden_size=fields.positive("hidden_size"),
-            intermediate_size=fields.positive("intermediate_size"),
+            vocab_size=fields.integer("vocab_size"),
+            hidden_size=fields.integer("hidden_size"),
+            intermediate_size=fields.integer("intermediate_size"),
             eps=fields.number("rms_norm_eps", 1e-6),
-            max_position_embeddings=fields.positive("max_position_embeddings"),
+            max_position_embeddings=fields.integer("max_position_embeddings"),
             tie_word_embeddings=fields.flag("tie_word_embeddings", False),
             attention=attention,
             sparse=sparse,
@@ -120,20 +120,20 @@ class SpeculatorConfig(Configuration):
         dflash = fields.inside("dflash_config")
         if not dflash.flag("causal", True):
             dflash.refuse("causal", "true: a block that sees its own later rows is another network")
-        vocab_size = fields.positive("vocab_size")
-        if fields.positive("draft_vocab_size", vocab_size) != vocab_size:
+        vocab_size = fields.integer("vocab_size")
+        if fields.integer("draft_vocab_size", vocab_size) != vocab_size:
             fields.refuse(
                 "draft_vocab_size", f"vocab_size ({vocab_size}): the target's embedding and head are borrowed"
             )
         return cls(
             vocab_size=vocab_size,
-            hidden_size=fields.positive("hidden_size"),
-            intermediate_size=fields.positive("intermediate_size"),
+            hidden_size=fields.integer("hidden_size"),
+            intermediate_size=fields.integer("intermediate_size"),
             eps=fields.number("rms_norm_eps", 1e-6),
             attention=speculator_attention(fields),
             block_size=block_size(dflash),
             mask_token_id=mask_token(dflash, vocab_size),
-            num_target_layers=dflash.positive("num_target_layers"),
+            num_target_layers=dflash.integer("num_target_layers"),
             target_layer_ids=tapped_layers(fields, dflash),
         )
 

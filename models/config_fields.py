@@ -75,7 +75,7 @@ class Fields:
         value = self.raw.get(name)
         return default if value is None else value
 
-    def positive(self, name: str, default: int | None = None, *, least: int = 1) -> int:
+    def integer(self, name: str, default: int | None = None, *, least: int = 1) -> int:
         """An integer of at least `least`."""
         value = self.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -168,7 +168,7 @@ def sparse_layers(fields: Fields, layers: int) -> tuple[bool, ...]:
             fields.refuse("mlp_layer_types", f"a list of {layers} entries, each 'dense' or 'sparse'")
         return tuple(kind == "sparse" for kind in listed)
     dense = set(fields.integers("mlp_only_layers", default=(0,)))
-    step = fields.positive("decoder_sparse_step", 1)
+    step = fields.integer("decoder_sparse_step", 1)
     return tuple(index not in dense and (index + 1) % step == 0 for index in range(layers))
 
 
@@ -218,7 +218,7 @@ def rope(fields: Fields, head_dim: int) -> RopeConfig:
     return replace(
         plain,
         factor=fields.number("factor", least=1.0),
-        original_length=fields.positive("original_max_position_embeddings"),
+        original_length=fields.integer("original_max_position_embeddings"),
         beta_fast=fields.number("beta_fast", 32.0),
         beta_slow=fields.number("beta_slow", 1.0),
         attention_factor=None if stated is None else fields.number("attention_factor"),

@@ -66,15 +66,15 @@ def gatings(fields: Fields, layers: int) -> tuple[Gating, ...]:
 
 def target_attention(fields: Fields) -> tuple[AttentionConfig, ...]:
     """Each layer's attention, with its own head count, window and positions."""
-    layers = fields.positive("num_hidden_layers")
-    kv_heads, head_dim = fields.positive("num_key_value_heads"), fields.positive("head_dim")
+    layers = fields.integer("num_hidden_layers")
+    kv_heads, head_dim = fields.integer("num_key_value_heads"), fields.integer("head_dim")
     kinds = layer_kinds(fields, layers)
     ropes = layer_ropes(fields, head_dim, frozenset(kinds))
     if "sliding_attention" in kinds and not fields.raw.get("sliding_window"):
         fields.refuse("sliding_window", "a positive number of keys, since layer_types has sliding layers")
     if fields.flag("swa_attention_sink_enabled", False):
         fields.refuse("swa_attention_sink_enabled", "false: attention sinks are not part of this network")
-    heads = fields.integers("num_attention_heads_per_layer", layers, default=fields.positive("num_attention_heads"))
+    heads = fields.integers("num_attention_heads_per_layer", layers, default=fields.integer("num_attention_heads"))
     for index, count in enumerate(heads):
         if count < 1 or count % kv_heads:
             fields.refuse(
@@ -82,12 +82,12 @@ def target_attention(fields: Fields) -> tuple[AttentionConfig, ...]:
             )
     return tuple(
         AttentionConfig(
-            hidden_size=fields.positive("hidden_size"),
+            hidden_size=fields.integer("hidden_size"),
             heads=count,
             kv_heads=kv_heads,
             head_dim=head_dim,
             eps=fields.number("rms_norm_eps", 1e-6),
-            window=fields.positive("sliding_window") if kind == "sliding_attention" else None,
+            window=fields.integer("sliding_window") if kind == "sliding_attention" else None,
             gating=gate,
             rope=ropes[kind],
             qkv_bias=fields.flag("qkv_bias", False),
@@ -101,7 +101,7 @@ def experts(fields: Fields) -> ExpertsConfig:
     """Router and experts of the sparse layers."""
     if fields.flag("moe_apply_router_weight_on_input", False):
         fields.refuse("moe_apply_router_weight_on_input", "false: the weight is applied to the experts' outputs")
-    count, per_token = fields.positive("num_experts"), fields.positive("num_experts_per_tok")
+    count, per_token = fields.integer("num_experts"), fields.integer("num_experts_per_tok")
     if per_token > count:
         fields.refuse("num_experts_per_tok", f"at most num_experts ({count})")
     scores: dict[Any, Score] = {"sigmoid": "sigmoid", "sqrtsoftplus": "sqrtsoftplus", "softmax": "softmax"}
@@ -109,8 +109,8 @@ def experts(fields: Fields) -> ExpertsConfig:
     return ExpertsConfig(
         count=count,
         per_token=per_token,
-        intermediate_size=fields.positive("moe_intermediate_size"),
-        shared_intermediate_size=fields.positive("shared_expert_intermediate_size"),
+        intermediate_size=fields.integer("moe_intermediate_size"),
+        shared_intermediate_size=fields.integer("shared_expert_intermediate_size"),
         scaling=fields.number("moe_routed_scaling_factor", 1.0),
         softcap=fields.number("moe_router_logit_softcapping", 0.0, least=0.0),
         score=fields.one_of("moe_router_score_func", scores, default=legacy),
@@ -120,20 +120,20 @@ def experts(fields: Fields) -> ExpertsConfig:
 
 def speculator_attention(fields: Fields) -> tuple[AttentionConfig, ...]:
     """Each draft layer's attention: sliding, gated, with one plain rotation over the whole head."""
-    layers = fields.positive("num_hidden_layers")
-    heads, kv_heads = fields.positive("num_attention_heads"), fields.positive("num_key_value_heads")
+    layers = fields.integer("num_hidden_layers")
+    heads, kv_heads = fields.integer("num_attention_heads"), fields.integer("num_key_value_heads")
     if heads % kv_heads:
         fields.refuse("num_attention_heads", f"a multiple of num_key_value_heads ({kv_heads})")
     if set(layer_kinds(fields, layers, default="sliding_attention")) != {"sliding_attention"}:
         fields.refuse("layer_types", "only 'sliding_attention': the context of a full layer would grow without end")
-    windows = fields.integers("sliding_windows", layers, default=fields.positive("sliding_window"))
+    windows = fields.integers("sliding_windows", layers, default=fields.integer("sliding_window"))
     if min(windows) < 2:
         fields.refuse("sliding_windows", "numbers of keys of at least 2: the anchor and some context")
-    head_dim = fields.positive("head_dim")
+    head_dim = fields.integer("head_dim")
     rope = layer_ropes(fields, head_dim, frozenset({"sliding_attention"}))["sliding_attention"]
     return tuple(
         AttentionConfig(
-            hidden_size=fields.positive("hidden_size"),
+            hidden_size=fields.integer("hidden_size"),
             heads=heads,
             kv_heads=kv_heads,
             head_dim=head_dim,
@@ -148,7 +148,7 @@ def speculator_attention(fields: Fields) -> tuple[AttentionConfig, ...]:
 
 def block_size(dflash: Fields) -> int:
     """Rows of the widest block: the anchor's and at least one mask."""
-    size = dflash.positive("block_size")
+    size = dflash.integer("block_size")
     if size < 2:
         dflash.refuse("block_size", "at least 2: an anchor and one draft")
     return size
@@ -156,7 +156,7 @@ def block_size(dflash: Fields) -> int:
 
 def mask_token(dflash: Fields, vocab_size: int) -> int:
     """The id that stands for a token not yet drafted."""
-    mask = dflash.positive("mask_token_id", least=0)
+    mask = dflash.integer("mask_token_id", least=0)
     if mask >= vocab_size:
         dflash.refuse("mask_token_id", f"below vocab_size ({vocab_size})")
     return mask
@@ -164,7 +164,7 @@ def mask_token(dflash: Fields, vocab_size: int) -> int:
 
 def tapped_layers(fields: Fields, dflash: Fields) -> tuple[int, ...]:
     """The target layers whose outputs are read, 0-based; the `eagle` spelling names the inputs one layer later."""
-    count = dflash.positive("num_target_layers")
+    count = dflash.integer("num_target_layers")
     ids = dflash.integers("target_layer_ids")
     if not ids or any(not 0 <= index < count for index in ids):
         dflash.refuse("target_layer_ids", f"one or more layers in 0..{count - 1} (num_target_layers is {count})")

@@ -34,7 +34,7 @@ def read_generation(folder: Path) -> Generation:
     greedy = not fields.flag("do_sample", True)
     return Generation(
         temperature=0.0 if greedy else fields.number("temperature", 1.0, least=0.0),
-        top_k=fields.positive("top_k", 0, least=0),
+        top_k=fields.integer("top_k", 0, least=0),
         top_p=fields.number("top_p", 1.0, most=1.0),
         min_p=fields.number("min_p", 0.0, least=0.0, most=1.0),
         eos_ids=_end_ids(config) | _end_ids(fields),
@@ -55,7 +55,7 @@ def _template_kwargs(fields: Fields) -> dict[str, Any]:
 def _end_ids(fields: Fields) -> frozenset[int]:
     """`eos_token_id`, which is one id or a list."""
     if isinstance(fields.get("eos_token_id"), int):
-        return frozenset({fields.positive("eos_token_id", least=0)})
+        return frozenset({fields.integer("eos_token_id", least=0)})
     listed = fields.integers("eos_token_id", default=())
     if any(id_ < 0 for id_ in listed):
         fields.refuse("eos_token_id", "ids of tokens, which begin at 0")

@@ -138,8 +138,8 @@ def saving(raw: Mapping[str, Any], fp8_bits: int | None) -> str:
 
 def _check_mlx(fields: Fields) -> None:
     """The settings that the loader takes from MLX's own; each layer's numbers are read off its tensors."""
-    fields.positive("group_size")
-    fields.positive("bits")
+    fields.integer("group_size")
+    fields.integer("bits")
     fields.one_of("mode", {mode: mode for mode in _MODES}, default="affine")
 
 
@@ -179,7 +179,7 @@ def _scheme(group: Fields, whole: Fields) -> Scheme | None:
     weights.one_of("type", {"int" if chosen == "pack-quantized" else "float": True}, default=None)
     bits = weights.one_of("num_bits", {n: n for n in _bits(chosen)}, default=None)
     size = weights.get("group_size")
-    grouped = 0 if size in (None, -1) or chosen == "float-quantized" else weights.positive("group_size")
+    grouped = 0 if size in (None, -1) or chosen == "float-quantized" else weights.integer("group_size")
     if chosen == "nvfp4-pack-quantized" and grouped != 16:
         weights.refuse("group_size", "16: the format has no other")
     block = _block(weights) if chosen == "float-quantized" else None

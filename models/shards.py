@@ -52,8 +52,8 @@ class DamagedFile(CheckpointError):
         why: what is wrong with it.
     """
 
-    def __init__(self, file: Path, why: str, advice: str = "fetch or copy it again") -> None:
-        super().__init__(f"{file}: {why}; {advice}")
+    def __init__(self, file: Path, why: str) -> None:
+        super().__init__(f"{file}: {why}; fetch or copy it again")
         self.file = file
         self.why = why
 

@@ -41,9 +41,9 @@ class Cost:
         return "plain" if self.rows == 1 else "drafted"
 
 
-def costs_of(found: Sequence[Cost], start: Costs | None = None) -> Costs:
+def costs_of(found: Sequence[Cost]) -> Costs:
     """The measurements as what the width's controller reads."""
-    costs = Costs() if start is None else start
+    costs = Costs()
     for cost in found:
         costs = costs.after(cost.kind, cost.rows, bucket(cost.context), cost.seconds)
     return costs

@@ -15,7 +15,6 @@ class Verbatim:
         """The text, as it is."""
         return [Content(text)] if text else []
 
-    def finish(self, reason: Literal["stop", "length"]) -> list[Piece]:
-        """Nothing: whatever the reason, all was said."""
-        del reason
+    def finish(self, _: Literal["stop", "length"]) -> list[Piece]:
+        """Nothing: however it ended, all was said."""
         return []
