@@ -19,7 +19,7 @@ from server.admission import room
 from server.arrival import Arrival, TurnedBack
 from server.backend import Pair
 from server.errors import EngineDead, EngineHung, ModelLoading, QueueFull, Refusal, ServerStopping
-from server.keeping import prefix_store
+from server.keeping import kept
 from server.mail import Mail
 from server.pulse import LOST, Condition, Pulse, judged
 from server.rounds import News, Rounds
@@ -230,10 +230,10 @@ class Engine:
 
     def _serve(self) -> None:
         pair = self._load()
+        before = kept(pair, self._settings)
         self._pulse.passing = self._pulse.clock()
-        self._call(self._ready, served(pair, self._settings))
-        places, chunk = self._settings.concurrency, self._settings.prefill_chunk
-        prefix = prefix_store(pair, self._settings)
+        self._call(self._ready, served(pair, self._settings, before.replay))
+        places, chunk, prefix = self._settings.concurrency, self._settings.prefill_chunk, before.prefix
         try:
             where = self._line, self._pulse, self._post
             space = room(pair, self._settings)

@@ -104,7 +104,8 @@ class Generation:
             if end is not None:
                 open_choices.remove(index)
                 self._engine.release(self._tickets[index])
-                if not transcript.stopped:
+                # Behind a stop string lies what the client never saw; behind a call that ends the turn, nothing does.
+                if transcript.stop is None:
                     self._recalls[index].answered(transcript.ids)
                 for piece in transcript.finish(end):
                     yield index, piece

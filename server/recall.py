@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from models.decode.session import Stats
 from server.marks import SHOWN, parting
 from server.prompt import Prompt
-from server.replay import Said
+from server.replay import Said, meaning
 from server.served import Model
 from server.turn import Turn
 
@@ -32,5 +32,6 @@ class Recall:
             return
         before, tail = self._prompt.ids[: opened.at], self._prompt.ids[opened.at :]
         text = decoder.push(ids) + decoder.finish()
-        said = Said(tail, tuple(ids), text, opened.text, self._turn.tools, self._prompt.thinking)
+        thinking = self._prompt.thinking
+        said = Said(tail, tuple(ids), opened.text, thinking, meaning(text, self._turn.tools, thinking=thinking))
         self._model.replay.remember(before, said)

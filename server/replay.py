@@ -9,9 +9,8 @@ import re
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from tools.laguna import Message, Reader, fold
@@ -34,16 +33,17 @@ class Said:
     tail: tuple[int, ...]
     """The prompt's ids from the opener of the answer's turn on."""
     ids: tuple[int, ...]
-    text: str
-    """Of the ids, without the tail's."""
-    tail_text: str
-    tools: tuple[Mapping[str, Any], ...]
+    opens: str
+    """The tail's text."""
     thinking: bool
+    """It is read as thinking from its beginning on."""
+    meaning: bytes
+    """A digest of what was said."""
 
-    @cached_property
-    def meaning(self) -> Meaning:
-        """What was said."""
-        return meaning(self.text, self.tools, thinking=self.thinking)
+    @property
+    def size(self) -> int:
+        """Ids held."""
+        return len(self.tail) + len(self.ids)
 
 
 @dataclass(frozen=True)
@@ -68,19 +68,26 @@ class Replay:
     """Answers by the prompts that they were given to. Safe to use from any thread."""
 
     def __init__(self, most_ids: int = MOST_IDS) -> None:
-        self._answers: OrderedDict[bytes, list[Said]] = OrderedDict()
-        self._most_ids, self._held = most_ids, 0
+        self._held: OrderedDict[bytes, list[Said]] = OrderedDict()
+        self._most_ids, self._ids = most_ids, 0
         self._lock = threading.Lock()
 
     def remember(self, before: Sequence[int], said: Said) -> None:
         """Keep an answer that followed the ids `before` and its own tail."""
+        self.keep(_digest(before).digest(), said)
+
+    def keep(self, before: bytes, said: Said) -> None:
+        """Keep an answer to the prompt of this digest."""
         with self._lock:
-            key = _digest(before).digest()
-            self._answers.setdefault(key, []).append(said)
-            self._answers.move_to_end(key)
-            self._held += _size(said)
-            while self._held > self._most_ids and self._answers:
-                self._held -= sum(map(_size, self._answers.popitem(last=False)[1]))
+            answers = self._held.setdefault(before, [])
+            self._held.move_to_end(before)
+            if said in answers:
+                answers.remove(said)
+                self._ids -= said.size
+            answers.append(said)
+            self._ids += said.size
+            while self._ids > self._most_ids and self._held:
+                self._ids -= sum(said.size for said in self._held.popitem(last=False)[1])
 
     def splices(self, ids: Sequence[int], turns: Iterable[Spoken], tools: Sequence[Mapping[str, Any]]) -> list[Splice]:
         """What to put in place of the turns of a rendered prompt that mean what was sampled there, in order.
@@ -90,27 +97,31 @@ class Replay:
         found: list[Splice] = []
         reached, prefix = 0, _digest(())
         for turn in turns:
-            prefix.update(_bytes(ids[reached : turn.start]))
+            prefix.update(bytes_of(ids[reached : turn.start]))
             said = self._answer(prefix.digest(), turn, tools)
             taken = ids[turn.start : turn.stop]
             if said is not None:
                 taken = (*said.tail, *said.ids, ids[turn.stop - 1])
                 found.append(Splice(turn.start, turn.stop, taken))
-            prefix.update(_bytes(taken))
+            prefix.update(bytes_of(taken))
             reached = turn.stop
         return found
 
-    def _answer(self, key: bytes, turn: Spoken, tools: Sequence[Mapping[str, Any]]) -> Said | None:
-        with self._lock:
-            answers = list(self._answers.get(key, ()))
-            if answers:
-                self._answers.move_to_end(key)
-        for said in reversed(answers):
-            body = turn.text.removeprefix(said.tail_text).removesuffix(CLOSER)
-            shown = turn.text.startswith(said.tail_text) and turn.text.endswith(CLOSER)
+    def _answer(self, before: bytes, turn: Spoken, tools: Sequence[Mapping[str, Any]]) -> Said | None:
+        for said in self._answers(before):
+            body = turn.text.removeprefix(said.opens).removesuffix(CLOSER)
+            shown = turn.text.startswith(said.opens) and turn.text.endswith(CLOSER)
             if shown and meaning(body, tools, thinking=said.thinking) == said.meaning:
                 return said
         return None
+
+    def _answers(self, before: bytes) -> Iterator[Said]:
+        """What was answered to the prompt of this digest, the latest first."""
+        with self._lock:
+            answers = list(self._held.get(before, ()))
+            if answers:
+                self._held.move_to_end(before)
+        yield from reversed(answers)
 
 
 def spoken_turns(text: str) -> list[tuple[int, int]]:
@@ -121,7 +132,13 @@ def spoken_turns(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in _TURN.finditer(text)]
 
 
-def meaning(text: str, tools: Sequence[Mapping[str, Any]], *, thinking: bool) -> Meaning:
+def meaning(text: str, tools: Sequence[Mapping[str, Any]], *, thinking: bool) -> bytes:
+    """A digest of what a turn says."""
+    said = json.dumps(read(text, tools, thinking=thinking))
+    return hashlib.blake2b(said.encode(), digest_size=16).digest()
+
+
+def read(text: str, tools: Sequence[Mapping[str, Any]], *, thinking: bool) -> Meaning:
     """What a turn says, read as an answer is."""
     reader = Reader([dict(tool) for tool in tools], thinking)
     message: Message = fold([*reader.push(text), *reader.finish("stop")])
@@ -167,13 +184,10 @@ def _plain(value: object) -> object:
     return value
 
 
-def _size(said: Said) -> int:
-    return len(said.tail) + len(said.ids)
-
-
-def _bytes(ids: Sequence[int]) -> bytes:
+def bytes_of(ids: Sequence[int]) -> bytes:
+    """Ids as 32-bit numbers, one after another."""
     return array("I", ids).tobytes()
 
 
 def _digest(ids: Sequence[int]) -> "hashlib.blake2b":
-    return hashlib.blake2b(_bytes(ids), digest_size=16)
+    return hashlib.blake2b(bytes_of(ids), digest_size=16)

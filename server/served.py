@@ -50,8 +50,8 @@ class Model:
     """Its answers, as they were sampled."""
 
 
-def served(pair: Pair, settings: Settings) -> Model:
-    """The facts about a loaded pair, narrowed by the settings."""
+def served(pair: Pair, settings: Settings, replay: Replay | None = None) -> Model:
+    """The facts about a loaded pair, narrowed by the settings; `replay` are the answers that were given so far."""
     asked = (
         pair.context_length if settings.context_length is None else min(settings.context_length, pair.context_length)
     )
@@ -78,4 +78,5 @@ def served(pair: Pair, settings: Settings) -> Model:
         warnings=pair.warnings,
         request_timeout=settings.request_timeout,
         log_prompts=settings.log_prompts,
+        replay=Replay() if replay is None else replay,
     )

@@ -1,13 +1,16 @@
-"""The form of a kept stretch of a timeline on disk: a file whose header says whose it is and proves that it is whole.
+"""The form of what is kept on disk: a file whose header says whose it is and proves that it is whole.
 
-Magic, length of the header, header (JSON), then the bytes of the tokens and of all arrays.
+Magic, length of the header, header (JSON), then the contents: of a stretch of a timeline, the bytes of its tokens and
+of all arrays.
 """
 
 import hashlib
 import json
+import os
 import struct
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -86,16 +89,20 @@ def names(tokens: bytes, stops: Iterable[int]) -> dict[int, str]:
 def written(stretch: Stretch, key: str) -> list[bytes]:
     """The file, in pieces; `key` names the model it belongs to."""
     contents = [stretch.tokens, *(array.data for part in stretch.parts for array in part.arrays)]
-    check = 0
-    for piece in contents:
-        check = zlib.crc32(piece, check)
     parts = [
         {"kind": part.kind, "layer": part.layer, "start": part.start, "stop": part.stop}
         | {"arrays": [[array.dtype, array.shape, len(array.data)] for array in part.arrays]}
         for part in stretch.parts
     ]
-    said = asdict(stretch.label) | {"key": key, "crc": check, "bytes": stretch.nbytes, "parts": parts}
-    header = json.dumps(said).encode()
+    return sealed(asdict(stretch.label) | {"parts": parts}, contents, key)
+
+
+def sealed(facts: Mapping[str, Any], contents: Sequence[bytes], key: str) -> list[bytes]:
+    """A file of some contents, in pieces, with what is to be known of them."""
+    check = 0
+    for piece in contents:
+        check = zlib.crc32(piece, check)
+    header = json.dumps({**facts, "key": key, "crc": check, "bytes": sum(map(len, contents))}).encode()
     return [MAGIC, struct.pack("<II", len(header), zlib.crc32(header)), header, *contents]
 
 
@@ -106,12 +113,12 @@ def read_label(path: Path, key: str) -> Label:
         ArchiveError: it is another model's file, or none of ours.
         OSError: it cannot be read.
     """
-    with path.open("rb") as file:
+    with path.open("rb") as file, _formed(path):
         header = _header(file.read(16), file.read)
-        size = path.stat().st_size
-    _is(header["key"] == key, path, "it belongs to another model")
-    _is(size == header["length"] + header["bytes"], path, "it is cut short")
-    return _label(header)
+        size = os.fstat(file.fileno()).st_size
+        _is(header["key"] == key, path, "it belongs to another model")
+        _is(size == header["length"] + header["bytes"], path, "it is cut short")
+        return _label(header)
 
 
 def read(path: Path, key: str) -> Stretch:
@@ -121,21 +128,36 @@ def read(path: Path, key: str) -> Stretch:
         ArchiveError: it is another model's file, or none of ours, or it was changed.
         OSError: it cannot be read.
     """
+    header, contents = unsealed(path, key)
+    with _formed(path):
+        label = _label(header)
+        reached = 4 * (label.stop - label.start)
+        parts = []
+        for part in header["parts"]:
+            arrays = []
+            for dtype, shape, size in part["arrays"]:
+                arrays.append(Packed(dtype, tuple(shape), bytes(contents[reached : reached + size])))
+                reached += size
+            parts.append(Part(part["kind"], part["layer"], part["start"], part["stop"], tuple(arrays)))
+        _is(reached == len(contents), path, "it holds something else than it says")
+        return Stretch(label, bytes(contents[: 4 * (label.stop - label.start)]), tuple(parts))
+
+
+def unsealed(path: Path, key: str) -> tuple[dict[str, Any], memoryview]:
+    """What `sealed` was told, and the contents.
+
+    Raises:
+        ArchiveError: it is another model's file, or none of ours, or it was changed.
+        OSError: it cannot be read.
+    """
     data = memoryview(path.read_bytes())
-    header = _header(bytes(data[:16]), lambda size: bytes(data[16 : 16 + size]))
-    contents = data[header["length"] :]
-    _is(header["key"] == key, path, "it belongs to another model")
-    _is(len(contents) == header["bytes"] and zlib.crc32(contents) == header["crc"], path, "its contents were changed")
-    label = _label(header)
-    reached = 4 * (label.stop - label.start)
-    parts = []
-    for part in header["parts"]:
-        arrays = []
-        for dtype, shape, size in part["arrays"]:
-            arrays.append(Packed(dtype, tuple(shape), bytes(contents[reached : reached + size])))
-            reached += size
-        parts.append(Part(part["kind"], part["layer"], part["start"], part["stop"], tuple(arrays)))
-    return Stretch(label, bytes(contents[: 4 * (label.stop - label.start)]), tuple(parts))
+    with _formed(path):
+        header = _header(bytes(data[:16]), lambda size: bytes(data[16 : 16 + size]))
+        contents = data[header["length"] :]
+        _is(header["key"] == key, path, "it belongs to another model")
+        whole = len(contents) == header["bytes"] and zlib.crc32(contents) == header["crc"]
+        _is(whole, path, "its contents were changed")
+    return header, contents
 
 
 def _header(first: bytes, more: Callable[[int], bytes]) -> dict[str, Any]:
@@ -149,7 +171,21 @@ def _header(first: bytes, more: Callable[[int], bytes]) -> dict[str, Any]:
 
 
 def _label(header: dict[str, Any]) -> Label:
-    return Label(**{name: header[name] for name in ("name", "parent", "start", "stop", "resumes", "drafts")})
+    label = Label(**{name: header[name] for name in ("name", "parent", "start", "stop", "resumes", "drafts")})
+    if not 0 <= label.start < label.stop:
+        raise ValueError(f"it holds the tokens {label.start}..{label.stop}")
+    return label
+
+
+@contextmanager
+def _formed(path: Path) -> Generator[None]:
+    """A header may be whole and yet say nothing that is known here, as one of another version would."""
+    try:
+        yield
+    except ArchiveError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArchiveError(f"{path.name}: its header cannot be understood ({error})") from error
 
 
 def _is(holds: bool, path: Path, otherwise: str) -> None:

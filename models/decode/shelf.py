@@ -34,12 +34,16 @@ class ShelvedStore(PrefixStore):
         marks = [node for node in path if node.state is not None]
         chosen = {id(node) for node in (*marks[:1], *marks[-2:])}
         named = names(ids.tobytes(), [0, *(node.stop for node in path)])
+        timeline = [named[node.stop] for node in path]
+        # Before what is written makes others go, and with what was written.
+        self._disk.use(timeline)
         for node in path:
             state = node.state if id(node) in chosen else None
             drafts = state is not None and state.context is not None
             if not self._disk.knows(named[node.stop], resumes=state is not None, drafts=drafts):
                 label = Label(named[node.stop], named[node.start], node.start, node.stop, state is not None, drafts)
                 self._disk.put(Stretch(label, node.edge.tobytes(), _parts(node, state)))
+        self._disk.use(timeline)
 
     def fetch(self, prompt: Sequence[int], *, drafting: bool) -> Fetch | None:
         """Begin to read from disk what resumes `prompt` better than what is held; None where there is nothing such."""

@@ -13,6 +13,7 @@ from models.contract import LayerCache, Output, Row, Target
 from models.decode.batch import Batch
 from models.decode.constraint import Grammar
 from models.decode.disk import Disk
+from models.decode.folder import Folder
 from models.decode.prefix import PrefixStore
 from models.decode.request import Request, Sampling, Speculation, ThinkingBudget
 from models.decode.session import Session
@@ -175,7 +176,8 @@ class Server:
         rung = self.dice.choice((16, 100, 8192))
         if not self.on_disk:
             return PrefixStore(self.budget, rung=rung)
-        return ShelvedStore(self.budget, Disk(self.folder / "m", "m", self.dice.choice((500_000, 1 << 30))), rung=rung)
+        folder = Folder(self.folder / "m", self.dice.choice((500_000, 1 << 30)))
+        return ShelvedStore(self.budget, Disk(folder, "m"), rung=rung)
 
     def _batch(self) -> Batch:
         beside = self.dice.choice((None, 1, 7))

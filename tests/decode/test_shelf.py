@@ -12,9 +12,11 @@ import pytest
 
 from models.cache import FullCache, WindowCache
 from models.decode import disk as disk_module
+from models.decode import folder as folder_module
 from models.decode.archive import ArchiveError, Label, Packed, Part, Stretch, read, read_label, written
 from models.decode.batch import Batch
 from models.decode.disk import Disk
+from models.decode.folder import Folder
 from models.decode.session import Request, Sampling, Session, Speculation
 from models.decode.shelf import ShelvedStore
 from tests.decode.random_pair import LARGE, PROMPT, SAMPLINGS, Pair, asked
@@ -25,7 +27,7 @@ def process(
     pair: Pair, folder: Path, requests: Sequence[Request], budget: int = LARGE
 ) -> list[tuple[Session, list[int]]]:
     """A server's life: a store with nothing in memory, some requests one after another, and an orderly end."""
-    store = ShelvedStore(LARGE, Disk(folder / "model", "model", budget))
+    store = ShelvedStore(LARGE, Disk(Folder(folder / "model", budget), "model"))
     answers = []
     for request in requests:
         batch = Batch(pair.target, pair.speculator, prefix=store, prefill_chunk=32)
@@ -63,7 +65,7 @@ def test_a_restart_goes_on_where_the_last_process_ended(
 
 def test_a_session_waits_for_the_disk_while_others_go_on(pair: Pair, tmp_path: Path) -> None:
     process(pair, tmp_path, [asked(PROMPT, marks=[100])])
-    store = ShelvedStore(LARGE, Disk(tmp_path / "model", "model", LARGE))
+    store = ShelvedStore(LARGE, Disk(Folder(tmp_path / "model", LARGE), "model"))
     batch = Batch(pair.target, pair.speculator, prefix=store, prefill_chunk=32)
     requests = [asked([7, 8, 9]), asked(PROMPT), asked((*PROMPT[:100], 3))]
     sessions = [batch.add(request) for request in requests]
@@ -123,7 +125,7 @@ def test_being_killed_between_any_two_writes_leaves_something_right(pair: Pair, 
 
 
 def test_another_models_files_are_not_looked_at(pair: Pair, written_folder: Path) -> None:
-    store = ShelvedStore(LARGE, Disk(written_folder / "model", "another", LARGE))
+    store = ShelvedStore(LARGE, Disk(Folder(written_folder / "model", LARGE), "another"))
     assert store.fetch(PROMPT, drafting=False) is None
     store.close()
 
@@ -152,8 +154,21 @@ def test_files_used_longest_ago_go_first(pair: Pair, tmp_path: Path) -> None:
     assert resumed(pair, tmp_path) == 0
 
 
+def test_a_beginning_that_is_resumed_from_memory_does_not_grow_old_on_disk(pair: Pair, tmp_path: Path) -> None:
+    """Without it, nothing that goes on from it could be read."""
+    process(pair, tmp_path, [asked(PROMPT[:40], marks=[39])])
+    for path in files(tmp_path):
+        os.utime(path, (1, 1))
+    size = sum(path.stat().st_size for path in files(tmp_path))
+    forks = [asked((*PROMPT[:40], *[branch] * 20)) for branch in range(3, 9)]
+    process(pair, tmp_path, forks, budget=int(3.5 * size))
+    assert len(files(tmp_path)) <= len(forks), "some had to go"
+    ((session, _),) = process(pair, tmp_path, [forks[-1]])
+    assert session.stats.cached_tokens == 39
+
+
 def test_more_than_may_wait_is_not_written(pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_module, "MOST_WAITING", 10)
+    monkeypatch.setattr(folder_module, "MOST_WAITING", 10)
     process(pair, tmp_path, [asked(PROMPT)])
     assert files(tmp_path) == []
 
@@ -179,11 +194,11 @@ def test_rows_of_every_run_dtype_survive(dtype: mx.Dtype, tmp_path: Path) -> Non
     caches = [FullCache(), WindowCache(6)]
     for cache in caches:
         cache.update(rows, -rows)
-    first = ShelvedStore(LARGE, Disk(tmp_path, "m", LARGE))
+    first = ShelvedStore(LARGE, Disk(Folder(tmp_path, LARGE), "m"))
     first.keep(range(20), caches, [])
     first.spill(range(20))
     first.close()
-    second = ShelvedStore(LARGE, Disk(tmp_path, "m", LARGE))
+    second = ShelvedStore(LARGE, Disk(Folder(tmp_path, LARGE), "m"))
     fetch = second.fetch(range(30), drafting=False)
     assert fetch is not None
     fetch.take()

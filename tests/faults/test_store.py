@@ -5,7 +5,7 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,36 +13,21 @@ import numpy as np
 import pytest
 
 from models.decode import disk as disk_module
-from models.decode.archive import Label, Stretch, names, written
+from models.decode.archive import Stretch, written
 from models.decode.batch import Batch
 from models.decode.disk import Disk
+from models.decode.folder import Folder
 from models.decode.prefix import PrefixStore
 from models.decode.trie import Node
 from tests.decode.scripted import ScriptedSpeculator, ScriptedTarget, asked, blurred, decode, plainly
 from tests.faults.tally import Tally
-
-LARGE = 1 << 30
-
-
-def stretch(tokens: Sequence[int]) -> Stretch:
-    """A whole timeline without any rows."""
-    ids = np.asarray(tokens, np.int32).tobytes()
-    return Stretch(Label(names(ids, [len(tokens)])[len(tokens)], "", 0, len(tokens), True, True), ids, ())
-
-
-def found(disk: Disk, tokens: Sequence[int]) -> list[Stretch]:
-    """What is read of a timeline, which must end in time."""
-    ids = np.asarray((*tokens, 1), np.int32).tobytes()
-    return disk.get(disk.chain(ids, beyond=0, drafting=False)).result(10)
-
-
-TIMELINE = stretch(range(50))
+from tests.faults.timelines import LARGE, TIMELINE, found, stretch
 
 
 def test_a_read_that_raises_is_an_empty_read_and_the_next_one_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: Tally
 ) -> None:
-    disk = Disk(tmp_path / "m", "m", LARGE)
+    disk = Disk(Folder(tmp_path / "m", LARGE), "m")
     disk.put(TIMELINE)
     with monkeypatch.context() as patched:
         patched.setattr(disk_module, "read", lambda *_: 1 / 0)
@@ -55,7 +40,7 @@ def test_a_read_that_raises_is_an_empty_read_and_the_next_one_works(
 def test_a_write_that_raises_ends_neither_thread_nor_later_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: Tally
 ) -> None:
-    disk = Disk(tmp_path / "m", "m", LARGE)
+    disk = Disk(Folder(tmp_path / "m", LARGE), "m")
     with monkeypatch.context() as patched:
         patched.setattr(disk_module, "written", lambda *_: 1 / 0)
         disk.put(TIMELINE)
@@ -76,7 +61,7 @@ def test_a_disk_that_is_behind_does_not_hold_up_the_end(
         assert goes_on.wait(60)
         yield from written(stretch, key)
 
-    disk = Disk(tmp_path / "m", "m", LARGE)
+    disk = Disk(Folder(tmp_path / "m", LARGE), "m")
     monkeypatch.setattr(disk_module, "written", stuck)
     disk.put(TIMELINE)
     with caplog.at_level(logging.WARNING):
@@ -100,13 +85,13 @@ def test_a_start_leaves_alone_what_another_process_is_writing(
         assert goes_on.wait(60)
         yield from others
 
-    slow = Disk(tmp_path / "m", "m", LARGE)
+    slow = Disk(Folder(tmp_path / "m", LARGE), "m")
     with monkeypatch.context() as patched:
         patched.setattr(disk_module, "written", slowly)
         slow.put(TIMELINE)
         assert begun.wait(60)
     (tmp_path / "m" / "left.part").write_bytes(b"of a process that died")
-    quick = Disk(tmp_path / "m", "m", LARGE)
+    quick = Disk(Folder(tmp_path / "m", LARGE), "m")
     quick.put(TIMELINE)
     assert found(quick, range(50)) == [TIMELINE]
     assert len(list((tmp_path / "m").glob("*.part"))) == 1
@@ -120,10 +105,10 @@ def test_a_start_leaves_alone_what_another_process_is_writing(
 
 
 def test_what_another_process_cut_elsewhere_is_found_by_its_own_words(tmp_path: Path, tally: Tally) -> None:
-    first = Disk(tmp_path / "m", "m", LARGE)
+    first = Disk(Folder(tmp_path / "m", LARGE), "m")
     first.put(TIMELINE)
     assert found(first, range(50)) == [TIMELINE]
-    beginning, second = stretch(range(20)), Disk(tmp_path / "m", "m", LARGE)
+    beginning, second = stretch(range(20)), Disk(Folder(tmp_path / "m", LARGE), "m")
     label = replace(TIMELINE.label, parent=beginning.label.name, start=20)
     end = Stretch(label, TIMELINE.tokens[4 * 20 :], ())
     for part in (beginning, end):
@@ -136,21 +121,54 @@ def test_what_another_process_cut_elsewhere_is_found_by_its_own_words(tmp_path: 
 
 
 def test_a_folder_that_is_taken_away_costs_what_was_in_it(tmp_path: Path, tally: Tally) -> None:
-    disk = Disk(tmp_path / "m", "m", LARGE)
+    disk = Disk(Folder(tmp_path / "m", LARGE), "m")
     disk.put(TIMELINE)
     assert found(disk, range(50)) == [TIMELINE]
+    name = TIMELINE.label.name
+    assert disk.knows(name, resumes=True, drafts=True)
     (tmp_path / "m").rename(tmp_path / "elsewhere")
+    assert not disk.knows(name, resumes=True, drafts=True)
     assert found(disk, range(50)) == []
     disk.put(stretch(range(9)))
-    assert found(disk, range(9)) == []
+    assert found(disk, range(9)) == [stretch(range(9))], "the model's folder is made anew"
+    assert (tmp_path / "m").stat().st_mode & 0o077 == 0
     disk.close()
     tally.case("the disk: its folder is gone")
+
+
+def test_where_the_disk_itself_is_gone_nothing_is_written_in_its_place(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, tally: Tally
+) -> None:
+    mounted = tmp_path / "disk"
+    disk = Disk(Folder(mounted / "m", LARGE), "m")
+    mounted.rename(tmp_path / "elsewhere")
+    with caplog.at_level(logging.WARNING):
+        disk.put(TIMELINE)
+        assert found(disk, range(50)) == []
+    disk.close()
+    assert "cannot be written" in caplog.text
+    assert not mounted.exists()
+    tally.case("the disk: it is gone")
+
+
+def test_what_another_process_removed_is_written_again(tmp_path: Path, tally: Tally) -> None:
+    first, second = (Disk(Folder(tmp_path / "m", LARGE), "m") for _ in range(2))
+    first.put(TIMELINE)
+    assert found(first, range(50)) == [TIMELINE]
+    (path,) = (tmp_path / "m").iterdir()
+    path.unlink()
+    assert not first.knows(TIMELINE.label.name, resumes=True, drafts=True)
+    first.put(TIMELINE)
+    assert found(first, range(50)) == [TIMELINE]
+    for disk in (first, second):
+        disk.close()
+    tally.case("the disk: another process removes a file")
 
 
 def test_a_file_that_may_grow_no_further_is_dropped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, tally: Tally
 ) -> None:
-    disk = Disk(tmp_path / "m", "m", LARGE)
+    disk = Disk(Folder(tmp_path / "m", LARGE), "m")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         with caplog.at_level(logging.WARNING):
@@ -170,13 +188,14 @@ def test_a_file_that_may_grow_no_further_is_dropped(
 def test_files_from_the_future_and_from_long_ago_are_kept_within_the_budget(tmp_path: Path, tally: Tally) -> None:
     timelines = [range(start, start + 50) for start in range(8)]
     for times in ((2**33, 2**33), (0, 0), (time.time(), time.time())):
-        disk = Disk(tmp_path / "m", "m", 2000)
+        disk = Disk(Folder(tmp_path / "m", 2000), "m")
         for tokens in timelines:
             disk.put(stretch(tokens))
         found(disk, range(50))
         disk.close()
         files = list((tmp_path / "m").iterdir())
         assert 0 < sum(path.stat().st_size for path in files) <= 2000
+        assert {path.stem for path in files} >= {stretch(tokens).label.name for tokens in timelines[-3:]}
         for path in files:
             os.utime(path, times)
     tally.case("the disk: its clock jumps", tried=3)

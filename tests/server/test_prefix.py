@@ -11,7 +11,7 @@ import pytest
 
 from models.decode.prefix import PrefixStore
 from models.runtime import load_runtime
-from server.keeping import prefix_store
+from server.keeping import kept
 from server.marks import APART, NEWEST, parting, turn_starts, worth_keeping
 from server.settings import Settings
 from tests.server.script import ScriptPair, says
@@ -144,8 +144,8 @@ def test_a_restart_finds_the_conversation_on_disk(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_had_leaves_a_cache_in_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("not a folder")
-    store = prefix_store(ScriptPair(says("x")), Settings(cache_dir=str(tmp_path / "file")))
+    store = kept(ScriptPair(says("x")), Settings(cache_dir=str(tmp_path / "file"))).prefix
     assert type(store) is PrefixStore
     assert "--cache-dir cannot be used" in caplog.text
     assert store.budget == ScriptPair(says("x")).left // 4
-    assert prefix_store(ScriptPair(says("x")), Settings(prefix_cache_gib=0)) is None
+    assert kept(ScriptPair(says("x")), Settings(prefix_cache_gib=0)).prefix is None

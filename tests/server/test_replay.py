@@ -10,7 +10,7 @@ import pytest
 from models.runtime import load_runtime
 from server.prompt import rendered
 from server.recall import Recall
-from server.replay import Replay, Said, Splice, Spoken, meaning, spliced, spoken_turns
+from server.replay import Replay, Said, Splice, Spoken, meaning, read, spliced, spoken_turns
 from server.served import Model, served
 from server.settings import Settings
 from server.turn import Turn
@@ -184,7 +184,7 @@ def test_of_several_answers_to_one_prompt_the_one_that_comes_back_is_replayed(mo
 def test_the_answers_not_asked_for_longest_are_forgotten_first() -> None:
     replay = Replay(most_ids=60)
     for number in range(4):
-        replay.remember([number], Said((23,), tuple([7] * 19), "hi", "<assistant>", (), False))
+        replay.remember([number], Said((23,), tuple([7] * 19), "<assistant>", False, meaning("hi", (), thinking=False)))
     turns = [Spoken(1, 3, "<assistant>hi</assistant>")]
     found = [replay.splices([number, 23, 24], turns, ()) for number in range(4)]
     assert found[0] == []
@@ -199,7 +199,7 @@ def test_places_move_with_what_is_spliced_in_before_them() -> None:
 
 
 def test_meaning_is_what_an_answer_is_read_as() -> None:
-    assert meaning(CALL, TOOLS, thinking=True) == (
+    assert read(CALL, TOOLS, thinking=True) == (
         "I see.",
         "Here.",
         (("plan", json.dumps({"city": "Oslo", "deep": {"a": None, "b": [1, 2]}}, sort_keys=True)),),
