@@ -18,6 +18,10 @@ from models.contract import LayerCache, Row
 from models.experts import FeedForward
 
 
+_TAKEN_BACK = 1
+"""A session may end so many rows before the one that its context took up last."""
+
+
 class StandaloneSpeculatorError(TypeError):
     """The speculator was called as if it were a language model."""
 
@@ -123,8 +127,7 @@ class DFlashLaguna(nn.Module):
 
     def make_context(self) -> list[LayerCache]:
         """An empty context for one session, one cache per draft layer."""
-        # A session may end one row before the one that its context took up last.
-        return [WindowCache(attention.window or 1, slack=1) for attention in self.config.attention]
+        return [WindowCache(attention.window or 1, slack=_TAKEN_BACK) for attention in self.config.attention]
 
     def fuse(self, taps: Sequence[mx.array]) -> mx.array:
         """Tapped states, one [T, hidden] per tapped layer, to context rows [T, hidden].
@@ -147,7 +150,7 @@ class DFlashLaguna(nn.Module):
             RowError: the rows do not fit the batch or the network.
             CacheError: a cache that `make_context` did not make.
         """
-        keep = max(attention.window or 1 for attention in self.config.attention) - 1
+        keep = max(attention.window or 1 for attention in self.config.attention) - 1 + _TAKEN_BACK
         if any(row.stop - row.start > keep for row in rows):
             fused, rows = _newest(fused, rows, keep)
         layout = Layout.of(rows, fused.shape[0], self.config.num_layers)

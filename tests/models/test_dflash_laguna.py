@@ -97,6 +97,18 @@ def test_a_row_longer_than_the_window_is_kept_at_its_absolute_positions_only_at_
     assert max(array.shape[2] for cache in caches for array in cache.arrays) < CONTEXT + WINDOW
 
 
+@pytest.mark.parametrize("length", [1, 7, WINDOW - 1, WINDOW, WINDOW + 1, WINDOW + 2, CONTEXT])
+def test_the_last_token_of_a_context_can_be_taken_back_however_many_came_at_once(
+    speculator: DFlashLaguna, length: int
+) -> None:
+    rows = fused(speculator, states())
+    caches = context(speculator, rows[:length])
+    for cache in caches:
+        cache.rollback(1)
+    speculator.absorb(rows[length - 1 :], [Row(0, CONTEXT - length + 1, caches)])
+    assert_same(block(speculator, caches, 7), block(speculator, context(speculator, rows), 7))
+
+
 def test_a_narrow_block_is_the_beginning_of_a_wide_one(speculator: DFlashLaguna) -> None:
     caches = context(speculator, fused(speculator, states()))
     wide = block(speculator, caches, 7)
