@@ -7,8 +7,11 @@ import pytest
 
 from models.contract import Row
 from models.decode.batch import Batch
+from models.decode.costs import Costs
+from models.decode.launch import LAZY_ROWS
 from models.decode.prefix import PrefixStore
 from models.decode.session import Request, Sampling, Session, Speculation
+from models.decode.width import Table
 from tests.decode.random_pair import LARGE, PROMPT, SAMPLINGS, Pair, active_memory, asked
 from tests.decode.scripted import run_all, text
 
@@ -175,3 +178,22 @@ def test_a_stopped_answer_is_kept_up_to_the_stop(pair: Pair) -> None:
         session, again = write(pair, store, next_turn)
         assert session.stats.cached_tokens == len(PROMPT) + len(shown)
         assert again == write(pair, None, next_turn)[1]
+
+
+def test_an_answer_that_stops_after_its_context_went_ahead_is_kept_up_to_the_stop(pair: Pair) -> None:
+    """The round behind the stop is under way, and the speculator's context has taken it up with what waited."""
+    dear = Table((), costs=Costs().after("plain", 1, 0, 1.0).after("drafted", 8, 0, 1e9))
+
+    def plainly(request: Request, store: PrefixStore) -> list[int]:
+        batch = Batch(pair.target, pair.speculator, prefix=store, learned=dear, prefill_chunk=32)
+        session = batch.add(request)
+        said = text(run_all(batch)[session])
+        assert session.stats.drafted == 0
+        return said
+
+    request = asked(PROMPT, Sampling(1.5, seed=4), speculation="auto", max_tokens=LAZY_ROWS)
+    *shown, stop = plainly(request, PrefixStore(LARGE))
+    assert stop not in shown
+    store = PrefixStore(LARGE)
+    assert plainly(replace(request, stop_ids=frozenset({stop}), max_tokens=90), store) == shown
+    assert store.find((*PROMPT, *shown, stop, 5), drafting=True).offset == len(PROMPT) + len(shown)
