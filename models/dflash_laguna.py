@@ -17,7 +17,6 @@ from models.config import SpeculatorConfig
 from models.contract import LayerCache, Row
 from models.experts import FeedForward
 
-
 _TAKEN_BACK = 1
 """A session may end so many rows before the one that its context took up last."""
 

@@ -8,6 +8,7 @@ import pytest
 from models.config_fields import ConfigError
 from models.decode.session import Request, Sampling, Speculation
 from models.errors import CheckpointError, PairError
+from models.loading import Loading
 from models.messages import TemplateError
 from models.runtime import Runtime, load_runtime
 from models.tokenizer import TokenizerError
@@ -122,6 +123,14 @@ def test_the_published_partner_is_taken_by_itself_and_an_unusable_one_is_done_wi
     why = "its speculator poolside/Laguna-S-2.1-DFlash-INT4 cannot be used; the server's log says why"
     assert (runtime.speculation_off, runtime.warnings) == (why, ())
     assert "drafts/model.safetensors: 0 bytes" in caplog.text
+
+
+def test_what_one_pair_keeps_is_read_by_no_pair_that_computes_otherwise(runtime: Runtime, folder: Path) -> None:
+    ways = [{}, {"kv_bits": 8}, {"kv_bits": 4}, {"speculator_bits": 4}, {"attention_factor": "config"}, {"fp8_bits": 8}]
+    names = [load_runtime(loading=Loading(**way)).fingerprint for way in ways]  # ty: ignore[invalid-argument-type]
+    names += [load_runtime(None, "none").fingerprint, runtime.fingerprint]
+    assert len(set(names)) == len(names)
+    assert load_runtime(str(folder)).fingerprint == runtime.fingerprint
 
 
 def test_a_mask_that_is_another_token_of_the_vocabulary_is_told(runtime: Runtime) -> None:

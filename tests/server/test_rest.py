@@ -1,13 +1,12 @@
 """What the engine's thread does while nobody wants anything of it."""
 
+from models.decode.prefix import PrefixStore
 from server.admission import Room
 from server.pulse import Pulse
 from server.rounds import Rounds
 from server.ticket import Line
 from tests.decode.random_pair import LARGE
 from tests.server.script import ScriptPair, says
-
-from models.decode.prefix import PrefixStore
 
 
 class LookedAfter(PrefixStore):
