@@ -26,5 +26,5 @@ def test_what_is_kept_is_looked_after_before_the_thread_sleeps() -> None:
     line = Line()
     store = LookedAfter(line)
     where = ScriptPair(says("x")), line, Pulse(), lambda _: None
-    Rounds(*where, places=1, chunk=8, room=Room(1, len), prefix=store).run()
+    Rounds(*where, places=1, chunk=8, room=Room(1, lambda tokens: tokens), prefix=store).run()
     assert store.times == 1
