@@ -114,7 +114,7 @@ def read_label(path: Path, key: str) -> Label:
         OSError: it cannot be read.
     """
     with path.open("rb") as file, _formed(path):
-        header = _header(file.read(16), file.read)
+        header = _header(path, file.read(16), file.read)
         size = os.fstat(file.fileno()).st_size
         _is(header["key"] == key, path, "it belongs to another model")
         _is(size == header["length"] + header["bytes"], path, "it is cut short")
@@ -152,7 +152,7 @@ def unsealed(path: Path, key: str) -> tuple[dict[str, Any], memoryview]:
     """
     data = memoryview(path.read_bytes())
     with _formed(path):
-        header = _header(bytes(data[:16]), lambda size: bytes(data[16 : 16 + size]))
+        header = _header(path, bytes(data[:16]), lambda size: bytes(data[16 : 16 + size]))
         contents = data[header["length"] :]
         _is(header["key"] == key, path, "it belongs to another model")
         whole = len(contents) == header["bytes"] and zlib.crc32(contents) == header["crc"]
@@ -160,13 +160,11 @@ def unsealed(path: Path, key: str) -> tuple[dict[str, Any], memoryview]:
     return header, contents
 
 
-def _header(first: bytes, more: Callable[[int], bytes]) -> dict[str, Any]:
-    if len(first) < 16 or first[:8] != MAGIC:
-        raise ArchiveError("it is no file of the prefix cache")
+def _header(path: Path, first: bytes, more: Callable[[int], bytes]) -> dict[str, Any]:
+    _is(len(first) == 16 and first[:8] == MAGIC, path, "it is no file of the prefix cache")
     length, check = struct.unpack("<II", first[8:])
     said = more(length) if length <= MOST_HEADER else b""
-    if len(said) != length or zlib.crc32(said) != check:
-        raise ArchiveError("its header was changed or cut short")
+    _is(len(said) == length and zlib.crc32(said) == check, path, "its header was changed or cut short")
     return json.loads(said) | {"length": 16 + length}
 
 
