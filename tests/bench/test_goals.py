@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.bench.blas import environment, find_openblas
 from tests.bench.goals import missed
+from tests.bench.growth import table
 
 GOOD: dict[str, Any] = {
     "ratios": {"off_to_mlx_lm": 1.0, "auto_to_off": 2.5, "always_to_off": 2.4},
@@ -53,6 +54,13 @@ def test_a_long_context_is_compared_with_the_peer_where_it_is_installed() -> Non
     assert missed({"openblas": slower}) == [
         "openblas: 16 rows at 8k over 512 tokens, against mlx-vlm's is 1.500, to reach at most 1.0"
     ]
+
+
+def test_a_peer_that_is_not_installed_is_told_to_be_absent() -> None:
+    brief = {"short_ms": 1.0, "long_ms": 2.0, "ratio": 2.0}
+    figures = {"growth": {"ours": brief}, "memory": {}}
+    assert "mlx-vlm is not installed" in table(figures)["mlx-vlm"]
+    assert "mlx-vlm" not in table(figures | {"growth": {"mlx_vlm": brief}})
 
 
 def test_the_speed_up_is_asked_for_where_rows_are_cheap_only() -> None:
