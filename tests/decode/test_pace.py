@@ -56,3 +56,17 @@ def test_what_a_session_could_have_drafted_and_did_not_is_believed_less() -> Non
     assert plan.plain
     pace.follow(plan)
     assert session.record.of(SUBJECT).rates[0] > 0.1
+
+
+def test_a_round_that_hides_no_other_work_tells_no_cost() -> None:
+    """Of the four plain rounds after the prompt's the last one has nothing enqueued behind it."""
+    batch = Batch(ScriptedTarget(), None)
+    batch.add(asked(max_tokens=5))
+    run_all(batch)
+    assert [len(measured) for measured in batch.learned.costs.recent.values()] == [3]
+
+
+def test_a_session_starts_from_what_those_before_it_drafted() -> None:
+    known = Record({SUBJECT: Acceptance.of([0.2], 50)})
+    session = Batch(ScriptedTarget(), None, learned=Table((), record=known)).add(asked())
+    assert session.record == known.handed_on()

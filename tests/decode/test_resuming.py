@@ -109,6 +109,8 @@ def test_nobody_waits_for_one_that_was_cancelled_or_leaves_no_context(pair: Pair
     store.clear()
     plain = batch.add(asked((*PROMPT[:120], 5), speculation="off", marks=[120]))
     drafting = batch.add(asked((*PROMPT[:120], 6), marks=[120]))
+    batch.step()
+    assert drafting.fed > 0
     run_all(batch)
     assert [plain.stats.cached_tokens, drafting.stats.cached_tokens] == [0, 0]
 

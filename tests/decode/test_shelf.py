@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -109,19 +110,27 @@ def test_a_file_that_is_cut_short_is_not_resumed_from(pair: Pair, written_folder
     assert resumed(pair, written_folder) == 0
 
 
-def test_being_killed_between_any_two_writes_leaves_something_right(pair: Pair, written_folder: Path) -> None:
-    paths = sorted((written_folder / "model").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+def test_being_killed_between_any_two_writes_leaves_what_was_written_before(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[Label] = []
+
+    def noted(stretch: Stretch, key: str) -> list[bytes]:
+        order.append(stretch.label)
+        return written(stretch, key)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(disk_module, "written", noted)
+        process(pair, tmp_path / "whole", [asked(PROMPT, marks=[40, 100])])
     found = []
-    for path in reversed(paths):
-        path.rename(path.with_suffix(".part"))
-        found.append(resumed(pair, written_folder))
-        for other in files(written_folder):
-            if other not in paths:
-                other.unlink()
-        for written_again in set(files(written_folder)) & set(paths[paths.index(path) :]):
-            written_again.unlink()
-    assert set(found) <= {0, 40, 100}
-    assert found[-1] == 0
+    for count in range(len(order) + 1):
+        killed = tmp_path / str(count)
+        shutil.copytree(tmp_path / "whole", killed)
+        for label in order[count:]:
+            path = killed / "model" / f"{label.name}.kv"
+            path.rename(path.with_suffix(".part"))
+        found.append(resumed(pair, killed))
+    assert found == [0, 40, 100, 100]
 
 
 def test_another_models_files_are_not_looked_at(pair: Pair, written_folder: Path) -> None:
