@@ -157,8 +157,11 @@ class PrefixStore:
         return walk(self._root, ids).node.path
 
     def adopt(self, stretches: Sequence[tuple[Ids, Mapping[int, Rows], State | None]]) -> None:
-        """Hold stretches that lie end to end from a timeline's beginning on, each by all tokens up to its end."""
-        for ids, whole, state in stretches:
+        """Hold stretches that lie end to end from a timeline's beginning on, each by all tokens up to its end.
+
+        What would not fit if all else went is left out.
+        """
+        for ids, whole, state in stretches[: _fitting(stretches, self.budget)]:
             known = walk(self._root, ids)
             missing = {layer: rows.cut(known.agreed, ids.size) for layer, rows in whole.items()}
             evaluate(list(missing.values()))
@@ -240,6 +243,16 @@ class PrefixStore:
     @staticmethod
     def _fresh_root() -> Node:
         return Node(np.zeros(0, np.int32), 0, {})
+
+
+def _fitting(stretches: Sequence[tuple[Ids, Mapping[int, Rows], State | None]], budget: int) -> int:
+    """How many stretches lead to the last place where a session can go on and whose rows and state fit."""
+    rows, fitting = 0, 0
+    for count, (ids, whole, state) in enumerate(stretches, start=1):
+        rows += sum(part.nbytes for part in whole.values())
+        if state is not None and rows + ids.nbytes + state.nbytes <= budget:
+            fitting = count
+    return fitting
 
 
 def _adds(known: Walk, length: int, drafting: bool) -> bool:

@@ -133,6 +133,22 @@ def test_being_killed_between_any_two_writes_leaves_what_was_written_before(
     assert found == [0, 40, 100, 100]
 
 
+@pytest.mark.parametrize(("share", "resumed_at"), [(1.0, 100), (0.85, 100), (0.75, 40), (0.5, 40), (0.1, 0)])
+def test_a_store_with_less_room_takes_as_much_of_a_timeline_as_fits(
+    written_folder: Path, share: float, resumed_at: int
+) -> None:
+    disk = Disk(Folder(written_folder / "model", LARGE), "model")
+    stores = [ShelvedStore(LARGE, disk)]
+    for _ in range(2):
+        fetch = stores[-1].fetch(PROMPT, drafting=True)
+        assert fetch is not None
+        fetch.take()
+        stores[-1].check()
+        stores.append(ShelvedStore(int(share * stores[0].nbytes), disk))
+    assert stores[1].find(PROMPT, drafting=True).offset == resumed_at
+    disk.close()
+
+
 def test_another_models_files_are_not_looked_at(pair: Pair, written_folder: Path) -> None:
     store = ShelvedStore(LARGE, Disk(Folder(written_folder / "model", LARGE), "another"))
     assert store.fetch(PROMPT, drafting=False) is None
