@@ -5,8 +5,9 @@ settled here: flattened, parsed, put in order, or refused with its path.
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 ROLES = {"developer": "system", "system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 """Roles that may come in, and what the template is told. A template skips any other role without a word."""
@@ -129,13 +130,18 @@ def _parsed(text: str) -> object:
     if not text.strip():
         return {}
     try:
-        value = json.loads(text, parse_constant=_not_json)
+        value = json.loads(text, parse_float=_finite, parse_constant=_not_json)
     except (ValueError, RecursionError):
         return text
     return {} if value is None else value
 
 
-def _not_json(constant: str) -> object:
+def _finite(digits: str) -> float:
+    value = float(digits)
+    return _not_json(digits) if math.isinf(value) else value
+
+
+def _not_json(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 

@@ -1,6 +1,7 @@
 """JSON in and out: bytes to a checked request, with every fault a named refusal, and an answer to bytes."""
 
 import json
+import math
 import re
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -71,18 +72,59 @@ def parsed(body: bytes) -> dict[str, Any]:
     Raises:
         UnreadableBody: not JSON, not UTF-8, or not an object.
         TooDeep, TooMany: more than any request needs.
+        InvalidValue: a number, anywhere in it, is beyond the range of a double and could not be told again.
     """
+    infinite: list[str] = []
+
+    def number(digits: str) -> float:
+        if math.isinf(read := float(digits)):
+            infinite.append(digits)
+        return read
+
     try:
-        value = json.loads(body.decode("utf-8-sig"), parse_constant=_no_constant)
+        value = json.loads(body.decode("utf-8-sig"), parse_float=number, parse_constant=_no_constant)
     except RecursionError as error:
         raise TooDeep("The JSON body of your request is nested too deeply.") from error
     except ValueError as error:
-        where = f"{error.msg} (character {error.pos})" if isinstance(error, json.JSONDecodeError) else str(error)
-        raise UnreadableBody(f"We could not parse the JSON body of your request: {where}.") from error
+        raise UnreadableBody(f"We could not parse the JSON body of your request: {_unread(error)}.") from error
     if not isinstance(value, dict):
         raise UnreadableBody(f"The JSON body of your request must be an object, not {json_kind(value)}.")
     bounded(value)
+    if infinite:
+        param = path(_place_of_infinity(value) or ())[:200]
+        raise InvalidValue(
+            f"Invalid value for '{param}': {infinite[0][:40]} is beyond the range of a double.", param=param
+        )
     return value
+
+
+class _NoJsonError(ValueError):
+    """Python's reader would have let it pass."""
+
+
+def _unread(error: ValueError) -> str:
+    """What is wrong, in the words of the client's side."""
+    match error:
+        case json.JSONDecodeError():
+            return f"{error.msg} (character {error.pos})"
+        case UnicodeDecodeError():
+            return f"it is not UTF-8 (byte {error.start})"
+        case _NoJsonError():
+            return str(error)
+    # Python's own limit against numbers whose reading takes long.
+    return "a number in it has too many digits"
+
+
+def _place_of_infinity(value: object) -> tuple[int | str, ...] | None:
+    """Where the first infinite number is, if there is one."""
+    match value:
+        case float() if math.isinf(value):
+            return ()
+        case dict() | list():
+            for step, inner in value.items() if isinstance(value, dict) else enumerate(value):
+                if (place := _place_of_infinity(inner)) is not None:
+                    return (step, *place)
+    return None
 
 
 def stated(body: bytes) -> dict[str, Any]:
@@ -95,7 +137,7 @@ def stated(body: bytes) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON value")
+    raise _NoJsonError(f"{name} is not a JSON value")
 
 
 def json_kind(value: object) -> str:

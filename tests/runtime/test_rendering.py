@@ -159,6 +159,7 @@ def test_past_reasoning_is_shown_under_whichever_name_it_comes(
         ('{"city": "Os', '<arg_key>arguments</arg_key><arg_value>{"city": "Os</arg_value>'),
         ("[1, 2]", "<arg_key>arguments</arg_key><arg_value>[1, 2]</arg_value>"),
         ('{"x": NaN}', '<arg_key>arguments</arg_key><arg_value>{"x": NaN}</arg_value>'),
+        ('{"x": 1e999}', '<arg_key>arguments</arg_key><arg_value>{"x": 1e999}</arg_value>'),
         ("7", "<arg_key>arguments</arg_key><arg_value>7</arg_value>"),
         ("[" * 100_000, f"<arg_key>arguments</arg_key><arg_value>{'[' * 100_000}</arg_value>"),
         ([1, 2], "<arg_key>arguments</arg_key><arg_value>[1, 2]</arg_value>"),

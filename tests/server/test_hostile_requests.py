@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from server.api import parts, wire
 from server.api.chat import history, schema
 from server.api.wire import json_body, parsed
-from server.errors import ClientGone, Refusal, TooDeep, UnreadableBody
+from server.errors import ClientGone, InvalidValue, Refusal, TooDeep, UnreadableBody
 from server.turn import Turn
 from server.verdicts import VERDICTS, envelope, headers
 from tests.counted import counted
@@ -44,6 +44,39 @@ def test_any_bytes_are_an_object_or_an_unreadable_body(body: bytes) -> None:
     except (UnreadableBody, TooDeep) as refusal:
         value = {"refused": refusal.message}
     assert isinstance(value, dict)
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        (b'{"temperature": 1e999}', "temperature"),
+        (b'{"metadata": {"of": [1, 1e308, -2E+400]}}', "metadata.of[2]"),
+        (b'{"tools": [{"parameters": {"maximum": 1e999}}]}', "tools[0].parameters.maximum"),
+        (b'{"' + b"a" * 1000 + b'": 1e999}', "a" * 200),
+    ],
+    ids=["a field", "an item", "a schema", "a long name"],
+)
+def test_a_number_beyond_a_double_is_refused_wherever_it_is(body: bytes, param: str) -> None:
+    """Not every place is looked at by a schema, and no JSON answer could tell it again."""
+    with pytest.raises(InvalidValue, match="is beyond the range of a double") as told:
+        parsed(body)
+    assert told.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        (b"{not json", "Expecting property name enclosed in double quotes (character 1)"),
+        (b'{"temperature": NaN}', "NaN is not a JSON value"),
+        (b'{"seed": ' + b"9" * 5000 + b"}", "a number in it has too many digits"),
+        (b'{"user": "\xff"}', "it is not UTF-8 (byte 10)"),
+    ],
+    ids=["words", "NaN", "digits", "bytes"],
+)
+def test_what_is_wrong_with_a_body_is_said_in_the_clients_words(body: bytes, wrong: str) -> None:
+    with pytest.raises(UnreadableBody) as told:
+        parsed(body)
+    assert told.value.message == f"We could not parse the JSON body of your request: {wrong}."
 
 
 ASK = {"role": "user", "content": "x"}
