@@ -82,7 +82,7 @@ class Course:
         off = [stats.speculation_off for stats in known]
         return Figures(
             prompt=sum(self._prompts),
-            cached=sum(stats.cached_tokens for stats in known),
+            cached=self._cached(),
             completion=sum(self._completion),
             rounds=sum(stats.rounds for stats in known),
             drafted=sum(stats.drafted for stats in known),
@@ -93,3 +93,14 @@ class Course:
             failure=self._failure,
             speculation_off=None if None in off or not off else off[0],
         )
+
+    def _cached(self) -> int:
+        """As usage has it: of choices that share a prompt, the fewest, which is what the first found."""
+        least: dict[int, int] = {}
+        first = 0
+        for choice, tokens in enumerate(self._prompts):
+            first = choice if tokens else first
+            if choice in self._stats:
+                own = self._stats[choice].cached_tokens
+                least[first] = min(least.get(first, own), own)
+        return sum(least.values())

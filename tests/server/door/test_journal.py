@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from models.decode.session import Stats
 from server.course import Course, Figures
 from server.errors import DeadlineExceeded
 from server.logs import TALKATIVE, JsonLines, TextLines, configure
@@ -232,6 +233,13 @@ def test_figures_count_a_shared_prompt_once_and_time_between_tokens() -> None:
     figures = replace(course.figures, first=1.0, last=4.0, completion=4, rounds=2, accepted=3)
     assert (figures.seconds_per_token, figures.accepted_per_round) == (1.0, 1.5)
     assert replace(figures, completion=1).seconds_per_token is None
+
+
+def test_figures_count_what_was_cached_of_a_shared_prompt_once() -> None:
+    course = Course([5, 0, 7, 0])
+    for choice, cached in enumerate((1, 4, 6, 6)):
+        course.came(choice, 1, Stats(8, 1, 1, 0, 0, 0.0, 0.0, cached, None))
+    assert (course.figures.prompt, course.figures.cached) == (12, 7)
 
 
 def test_a_line_shows_what_is_known_and_quotes_reasons() -> None:
