@@ -9,7 +9,7 @@ _OPENER = re.compile(r"<(system|user|assistant|tool_response)>")
 NEWEST = 8
 """So many turns' beginnings are marked, and the system prompt's end: a mark holds every window layer's rows."""
 APART = 32
-"""Marks are so many tokens apart at least; the last one always stands."""
+"""Marks are so many tokens apart at least; the last one always stands, and so does the system prompt's end."""
 SHOWN = 40
 
 
@@ -28,6 +28,10 @@ def worth_keeping(starts: Sequence[int]) -> tuple[int, ...]:
         if start > 0 and (not apart or apart[-1] - start >= APART):
             apart.append(start)
     apart = [start for start in apart if start >= APART or start == apart[0]]
+    # Other conversations begin with the system prompt, however short what follows it here: its end is never skipped.
+    end = min((start for start in starts if start >= APART), default=None)
+    if end is not None and end != apart[-1]:
+        apart[1:] = [*apart[1:-1], end]
     return tuple(sorted({*apart[:NEWEST], *apart[-1:]}))
 
 

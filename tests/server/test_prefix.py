@@ -84,17 +84,19 @@ def test_every_turn_resumes_where_the_last_one_ended(
         known = warm["usage"]["total_tokens"]
 
 
+@pytest.mark.parametrize("words", [0, 40])
 def test_another_conversation_shares_the_system_prompt_and_an_edit_keeps_what_came_before(
-    keeping: httpx2.Client,
+    keeping: httpx2.Client, words: int
 ) -> None:
-    long = " ".join(f"Word {n}." for n in range(40))
-    first = answer(keeping, [SYSTEM, {"role": "user", "content": f"First: {long}"}])
-    second = answer(keeping, [SYSTEM, {"role": "user", "content": f"Second: {long}"}])
+    long = " ".join(f"Word {n}." for n in range(words))
+    system = SYSTEM | {"content": f"{words} words. {SYSTEM['content']}"}
+    first = answer(keeping, [system, {"role": "user", "content": f"First: {long}"}])
+    second = answer(keeping, [system, {"role": "user", "content": f"Second: {long}"}])
     assert 60 < cached(second) < first["usage"]["prompt_tokens"]
     assert "in the user turn" in second["laguna"]["cache_parted"]
     assert "Second" in second["laguna"]["cache_parted"]
     assert "First" not in second["laguna"]["cache_parted"]
-    again = answer(keeping, [SYSTEM, {"role": "user", "content": f"Second: {long}"}])
+    again = answer(keeping, [system, {"role": "user", "content": f"Second: {long}"}])
     assert cached(again) > 0.9 * again["usage"]["prompt_tokens"]
 
 
@@ -116,7 +118,10 @@ def test_marks_lie_before_turns_and_the_newest_are_chosen() -> None:
     ]
     assert worth_keeping([]) == ()
     assert worth_keeping([1, 5]) == (5,)
-    assert worth_keeping([1, 200, 210, 300, 305]) == (210, 305)
+    assert worth_keeping([1, 200, 210, 300, 305]) == (200, 305)
+    # A short question leaves no room between the two, and the next conversation will ask another.
+    assert worth_keeping([1, 200, 210]) == (200, 210)
+    assert worth_keeping([1, 20, 200, 300, 310]) == (200, 310)
     starts = [1, *range(100, 100 + 40 * APART, 2 * APART)]
     chosen = worth_keeping(starts)
     assert chosen[0] == 100
