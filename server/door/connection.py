@@ -12,6 +12,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from server.door.parting import Parting
 from server.errors import HeadTooLarge, MalformedRequest, Refusal, SlowUpload, TooManyConnections, UnsupportedTransfer
 from server.verdicts import envelope, headers, verdict
 
@@ -49,7 +50,8 @@ class PatientProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin to wait for a request; refuse it when it comes, if there are too many already."""
-        super().connection_made(transport)
+        self._parting = Parting(transport, self._sends, self._listen)
+        super().connection_made(self._parting)
         over = len(self.connections) - self.patience.connections
         if over > BEYOND:
             transport.abort()
@@ -67,6 +69,8 @@ class PatientProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what came; the head of a request must be whole in time from its first byte."""
+        if self._parting.parting:
+            return
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
             self._head = _cancelled(self._head)
@@ -102,6 +106,19 @@ class PatientProtocol(H11Protocol):
         """It does again."""
         super().resume_writing()
         self._stall = _cancelled(self._stall)
+
+    def shutdown(self) -> None:
+        """The server stops: nobody is heard out any more."""
+        if self._parting.parting:
+            self._parting.abort()
+        else:
+            super().shutdown()
+
+    def _sends(self) -> bool:
+        return self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
+
+    def _listen(self) -> None:
+        self._linger = self._linger or self.loop.call_later(self.patience.upload, self._parting.abort)
 
     def _await_head(self) -> None:
         self._head = self.loop.call_later(self.patience.upload, self._head_overdue)

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from contextlib import suppress
 
 import pytest
@@ -109,6 +110,36 @@ def test_what_is_no_request_gets_an_error_object_and_the_connection_is_closed(
         assert (answer.status, answer.error["code"]) == (status, code)
         assert answer.headers["connection"] == "close"
         assert served.http.get("/ready").status_code == 200
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+@pytest.mark.parametrize(
+    ("host", "status", "code"), [("localhost", 413, "request_too_large"), ("example.org", 421, "host_not_allowed")]
+)
+def test_a_refusal_is_heard_by_a_client_that_sends_its_whole_body_before_it_reads(
+    host: str, status: int, code: str, version: str
+) -> None:
+    """The connection ends with the answer, and the kernel would reset it over what nobody read."""
+    lines = (f"POST /v1/chat/completions HTTP/{version}", "Content-Type: application/json", "Connection: close")
+    with stand(ScriptPair(writes("ok")), max_body_mib=1) as served, connected(served) as sock:
+        sock.sendall(head(*lines, f"Content-Length: {8 << 20}", host=host) + b" " * (8 << 20))
+        answer = heard(sock)
+        assert (answer.status, answer.error["code"]) == (status, code)
+        assert answer.headers["connection"] == "close"
+
+
+def drip(sock: socket.socket) -> None:
+    while True:
+        sock.sendall(b"x")
+        time.sleep(0.01)
+
+
+def test_a_refused_client_that_never_ends_its_body_is_not_heard_out_for_ever() -> None:
+    with stand(ScriptPair(writes("ok")), upload_timeout=0.4) as served, connected(served) as sock:
+        sock.sendall(head("POST /v1/x HTTP/1.1", "Connection: close", "Content-Length: 1000") + b"x")
+        assert heard(sock).status == 404
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            drip(sock)
 
 
 def test_a_body_that_drips_is_refused_in_time_and_its_connection_ends() -> None:
