@@ -42,8 +42,9 @@ class Display:
         named, bar = _named(progress), self._bar
         if bar is None or self._of != named:
             self.close()
-            unit = "" if progress.phase == "warm-up" else "B"
-            bar = tqdm(desc=named, total=progress.total, unit=unit, unit_scale=True, leave=False, file=self._stream)
+            scale = {} if progress.phase == "warm-up" else {"unit": "B", "unit_scale": True}
+            form = "{l_bar}{bar}| {n_fmt}/{total_fmt}" if progress.phase == "warm-up" else None
+            bar = tqdm(desc=named, total=progress.total, bar_format=form, leave=False, file=self._stream, **scale)
             self._bar, self._of = bar, named
         bar.total = progress.total
         bar.update(progress.done - bar.n)

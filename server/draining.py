@@ -35,9 +35,9 @@ class DrainingServer(uvicorn.Server):
         self._asked_to_stop = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Tell the port once it is open: it may have been chosen by the system."""
+        """Tell the port once it is open: it may have been chosen by the system. A dead engine had the last word."""
         await super().startup(sockets)
-        if self.servers:
+        if self.servers and self._engine.state != "dead":
             port = self.servers[0].sockets[0].getsockname()[1]
             log.info("listening on %s", base_url(self.config.host, port))
             self._welcome.listening(port)

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 
 from models.loading import Loading
 from models.runtime import load_runtime
-from server.address import CannotListen, try_address
+from server.address import CannotListen, base_url, try_address
 from server.app import create_app
 from server.arrival import Arrival
 from server.backend import Pair
@@ -32,7 +32,7 @@ from server.loading import loading
 from server.logs import configure
 from server.settings import Settings
 from server.warming import warm
-from server.welcome import Welcome
+from server.welcome import Welcome, reaching
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +40,7 @@ STOPPED, NOT_STARTED, WRONG_SETTINGS, DIED = 0, 1, 2, 3
 """Exit statuses: a signal ended it; the model or the port could not be had, or the end had to be forced; the settings
 are wrong or unsafe; the engine died. A second signal ends it at once, with 128 and the signal's number.
 """
-ELSEWHERE = (
-    "Another port is chosen with --port (0: any free one); an earlier server there is what `laguna chat` talks to"
-)
+ELSEWHERE = "Another port is chosen with --port (0: any free one); `%s` talks to an earlier server there"
 DEATH_NOTICE = 1.0
 """Seconds for which a server whose engine died still says so."""
 
@@ -91,7 +89,9 @@ def run(settings: Settings, load: Callable[[], Pair], arrival: Arrival | None = 
     try:
         try_address(settings.host, settings.port)
     except CannotListen as error:
-        log.error("cannot listen on %s, port %d: %s. %s", settings.host, settings.port, error, ELSEWHERE)
+        talking = reaching("laguna chat", base_url(settings.host, settings.port))
+        told = settings.host, settings.port, error, talking
+        log.error(f"cannot listen on %s, port %d: %s. {ELSEWHERE}", *told)
         return NOT_STARTED
     died = False
 

@@ -17,6 +17,15 @@ from server.settings import Settings
 log = logging.getLogger(__name__)
 
 
+USUAL = base_url(*(Settings.model_fields[name].default for name in ("host", "port")))
+"""Where the other commands look by themselves."""
+
+
+def reaching(command: str, url: str) -> str:
+    """The command, told where the server is unless it looks there anyway."""
+    return command if url == USUAL else f"{command} --url {url}"
+
+
 def facts(model: Model, settings: Settings, port: int) -> dict[str, str]:
     """What somebody wants to know first, by name."""
     url, off = base_url(settings.host, port), model.speculation_off
@@ -27,8 +36,8 @@ def facts(model: Model, settings: Settings, port: int) -> dict[str, str]:
         "memory": f"{gib(model.room)} for conversations and kept prompts",
         "context": f"{model.context_length} tokens",
         "call it": f"curl {url}/v1/models",
-        "talk to it": f"laguna chat, or {url} in a browser",
-        "work with it": "laguna launch opencode|codex|claude|qwen|aider|pool",
+        "talk to it": f"{reaching('laguna chat', url)}, or {url} in a browser",
+        "work with it": f"{reaching('laguna launch', url)} opencode|codex|claude|qwen|aider|pool",
     }
 
 

@@ -9,7 +9,7 @@ import { Answer, question } from "./turns.js";
 const EXAMPLES = [
   ["Calls a tool", "What is the weather in Oslo?", "tools"],
   ["Held to a schema", "It is cloudy in Oslo. Say that as JSON.", "schema"],
-  ["Plain text", "Hello! Who are you?", null],
+  ["Plain text", "Who are you?", null],
 ];
 const LOOK_EVERY = 2000;
 const LOOK_SOON = 500;

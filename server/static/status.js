@@ -50,7 +50,7 @@ const FIGURES = [
   ["Drafts accepted", (now) => {
     const rounds = now.of("rounds_total");
     const each = rounds ? now.of("accepted_tokens_total") / rounds : 0;
-    return [share(now.of("accepted_tokens_total"), now.of("drafted_tokens_total")), `${each.toFixed(1)} tokens a round`, each];
+    return [share(now.of("accepted_tokens_total"), now.of("drafted_tokens_total")), `${each.toFixed(1)} a round`, each];
   }],
   ["Prompts from cache", (now) => [share(now.of("cached_tokens_total"), now.of("prompt_tokens_total")), `${bytes(now.of("prefix_cache_bytes"))} held`, now.of("cached_tokens_total") / Math.max(1, now.of("prompt_tokens_total"))]],
   ["To the first token", (now, before) => [seconds(mean(now, "first_token_seconds")), "on average", lately(now, before, "first_token_seconds")]],

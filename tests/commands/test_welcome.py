@@ -57,6 +57,27 @@ def test_it_says_why_nothing_is_drafted(model: Model) -> None:
 
 
 @pytest.mark.parametrize(
+    ("host", "port", "flag"),
+    [
+        ("127.0.0.1", 8000, ""),
+        ("0.0.0.0", 8000, ""),
+        ("127.0.0.1", 8014, " --url http://127.0.0.1:8014"),
+        ("::1", 8000, " --url http://[::1]:8000"),
+    ],
+)
+def test_the_commands_it_names_reach_this_server(model: Model, host: str, port: int, flag: str) -> None:
+    told = facts(model, Settings(host=host), port)
+    assert told["talk to it"].startswith(f"laguna chat{flag}, or http")
+    assert told["work with it"].startswith(f"laguna launch{flag} opencode|")
+
+
+def test_the_usual_place_is_the_defaults_whatever_the_environment_says(model: Model) -> None:
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("LAGUNA_PORT", "9000")
+        assert "--url http://127.0.0.1:9000" in facts(model, Settings(), 9000)["talk to it"]
+
+
+@pytest.mark.parametrize(
     ("host", "url"),
     [("127.0.0.1", "http://127.0.0.1:1"), ("0.0.0.0", "http://127.0.0.1:1"), ("::", "http://[::1]:1")],
 )

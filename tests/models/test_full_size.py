@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from tests.models.full_size import CASES
 from tests.runtime.readme import README
 
 GIB = 2**30
+# Whichever test comes first, alone too, waits for all of it.
+pytestmark = pytest.mark.timeout(600)
 PUBLISHED_GB = {
     "XS-2.1-NVFP4-mlx": 21.7,
     "S-2.1": 235.1,
@@ -32,19 +35,21 @@ def opened() -> dict[str, dict[str, Any]]:
     """What opening each of them took, by name; in processes of their own, since their memory is measured."""
     command = [sys.executable, "-W", "error", "-m", "tests.models.full_size"]
     names = list(CASES)
-    runs = [
-        subprocess.Popen([*command, *half], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for half in (names[::2], names[1::2])
-    ]
     found: dict[str, dict[str, Any]] = {}
-    for run, (out, error) in [(run, run.communicate()) for run in runs]:
-        lines = [json.loads(line) for line in out.splitlines()]
-        found |= {line["name"]: line for line in lines}
-        assert run.returncode == 0, f"after {lines[-1:]}: {error[-2000:]}"
+    with ExitStack() as ended:
+        runs: list[subprocess.Popen[str]] = []
+        for half in (names[::2], names[1::2]):
+            run = subprocess.Popen([*command, *half], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            runs.append(ended.enter_context(run))
+            # A time-out here must not leave it behind, a core for itself.
+            ended.callback(run.kill)
+        for run, (out, error) in [(run, run.communicate()) for run in runs]:
+            lines = [json.loads(line) for line in out.splitlines()]
+            found |= {line["name"]: line for line in lines}
+            assert run.returncode == 0, f"after {lines[-1:]}: {error[-2000:]}"
     return found
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", CASES)
 def test_every_published_tensor_has_its_place_and_nothing_is_read(opened: dict[str, dict[str, Any]], name: str) -> None:
     assert opened[name]["peak"] < GIB

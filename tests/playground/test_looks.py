@@ -83,7 +83,7 @@ def test_the_status_panel_shows_what_the_metrics_say(served: Stand, look: Look, 
     assert page.locator("small").all_text_contents()[:4] == [
         "1 waiting",
         "5000 in all, counted when a request ends",
-        "4.0 tokens a round",
+        "4.0 a round",
         "1.5 MiB held",
     ]
     assert faults(page) == []

@@ -144,6 +144,14 @@ def test_a_terminal_shows_a_bar_and_is_clean_again() -> None:
     assert terminal.getvalue().endswith("\r")
 
 
+def test_warming_up_is_counted_in_whole_ways_and_without_a_rate() -> None:
+    terminal = Terminal()
+    Display(terminal)(Progress("warm-up", "laguna-tiny", 0, 2))
+    bar = terminal.getvalue().rstrip().rpartition("\r")[2]
+    assert bar.startswith("warming up laguna-tiny:")
+    assert bar.endswith("| 0/2")
+
+
 def test_without_a_terminal_the_log_gets_a_line_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
     file, now = io.StringIO(), iter([0.0, 1.0, 11.0, 11.0, 12.0, 30.0, 30.0])
     display = Display(file, clock=lambda: next(now))

@@ -1,6 +1,8 @@
 """The command line: what it costs, what it says, and how the process ends."""
 
+import asyncio
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -9,12 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 import pytest
+import uvicorn
 from click.testing import CliRunner
 
 from server.address import CannotListen, try_address
+from server.app import create_app
+from server.backend import Pair
 from server.cli import main
+from server.draining import DrainingServer
+from server.engine import Engine
 from server.serving import run
 from server.settings import Settings
+from server.welcome import Welcome
 from tests.server.process import answers, free_port
 from tests.server.stand import PATIENCE, asked, wait_until
 from tests.server.wire import events, refused
@@ -171,3 +179,23 @@ def test_a_model_that_cannot_be_found_ends_the_process_with_an_error() -> None:
     assert done.returncode == 1, done.stderr
     (told,) = [line for line in done.stderr.splitlines() if "listening on" not in line]
     assert "/no/such/folder" in told
+
+
+async def test_a_port_is_not_told_where_the_engine_died_before(caplog: pytest.LogCaptureFixture) -> None:
+    def load() -> Pair:
+        raise ValueError("no weights")
+
+    caplog.set_level(logging.INFO)
+    died = asyncio.Event()
+    engine = Engine(load, Settings(), on_death=died.set)
+    await engine.start()
+    await asyncio.wait_for(died.wait(), PATIENCE)
+    config = uvicorn.Config(create_app(engine, Settings()), port=0, lifespan="off", log_config=None)
+    config.load()
+    server = DrainingServer(config, engine, 0, Welcome(Settings()))
+    server.lifespan = config.lifespan_class(config)
+    await server.startup()
+    assert server.servers
+    await server.shutdown()
+    await engine.stop()
+    assert [record.levelname for record in caplog.records if record.name.startswith("server.")] == ["ERROR"]
