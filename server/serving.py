@@ -40,7 +40,6 @@ STOPPED, NOT_STARTED, WRONG_SETTINGS, DIED = 0, 1, 2, 3
 """Exit statuses: a signal ended it; the model or the port could not be had, or the end had to be forced; the settings
 are wrong or unsafe; the engine died. A second signal ends it at once, with 128 and the signal's number.
 """
-ELSEWHERE = "Another port is chosen with --port (0: any free one); `%s` talks to an earlier server there"
 DEATH_NOTICE = 1.0
 """Seconds for which a server whose engine died still says so."""
 
@@ -89,9 +88,7 @@ def run(settings: Settings, load: Callable[[], Pair], arrival: Arrival | None = 
     try:
         try_address(settings.host, settings.port)
     except CannotListen as error:
-        talking = reaching("laguna chat", base_url(settings.host, settings.port))
-        told = settings.host, settings.port, error, talking
-        log.error(f"cannot listen on %s, port %d: %s. {ELSEWHERE}", *told)
+        log.error("cannot listen on %s, port %d: %s. %s", settings.host, settings.port, error, _elsewhere(settings))
         return NOT_STARTED
     died = False
 
@@ -123,6 +120,11 @@ def run(settings: Settings, load: Callable[[], Pair], arrival: Arrival | None = 
     if engine.left_behind:
         _cut_off(status)
     return status
+
+
+def _elsewhere(settings: Settings) -> str:
+    talks = reaching("laguna chat", base_url(settings.host, settings.port))
+    return f"Another port is chosen with --port (0: any free one); `{talks}` talks to an earlier server there"
 
 
 def _cut_off(status: int) -> NoReturn:

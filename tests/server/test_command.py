@@ -133,6 +133,7 @@ def test_ctrl_c_is_no_fault_and_a_taken_port_is_found_before_the_model_is_loaded
             wait_until(lambda: answers(http))
             assert run(Settings(port=port), lambda: pytest.fail("the model was loaded")) == 1
             assert f"cannot listen on 127.0.0.1, port {port}: Address already in use. Another port" in caplog.text
+            assert f"`laguna chat --url http://127.0.0.1:{port}` talks to an earlier server" in caplog.text
             assert answers(http)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
