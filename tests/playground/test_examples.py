@@ -9,18 +9,21 @@ import httpx2
 import pytest
 
 from models.runtime import load_runtime
+from server.api.pages import FOLDER
 from server.settings import Settings
-from tests.playground.test_files import text
 from tests.server.stand import PATIENCE, running, wait_until
 
-CARDS = re.findall(r'^  \["[^"]+", "([^"]+)", (?:"(\w+)"|null)\],$', text("app.js"), re.MULTILINE)
+CARDS = re.findall(
+    r'^  \["[^"]+", "([^"]+)", (?:"(\w+)"|null)\],$', (FOLDER / "app.js").read_text("utf-8"), re.MULTILINE
+)
 TRIES = 8
 """Choices of one request, each with a seed of its own, at the temperature that the checkpoint asks for."""
 
 
 def constant(name: str) -> object:
     """A literal of the page's settings, which is JSON but for its bare keys and last commas."""
-    found = re.search(rf"^const {name} = (.*?);$", text("settings.js"), re.MULTILINE | re.DOTALL)
+    settings = (FOLDER / "settings.js").read_text("utf-8")
+    found = re.search(rf"^const {name} = (.*?);$", settings, re.MULTILINE | re.DOTALL)
     assert found is not None
     return json.loads(re.sub(r",(\s*[\]}])", r"\1", re.sub(r"(\w+): ", r'"\1": ', found[1])))
 
