@@ -47,6 +47,7 @@ class PatientProtocol(H11Protocol):
         self._head: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._stall: asyncio.TimerHandle | None = None
+        self._patient = True
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin to wait for a request; refuse it when it comes, if there are too many already."""
@@ -109,13 +110,14 @@ class PatientProtocol(H11Protocol):
 
     def shutdown(self) -> None:
         """The server stops: nobody is heard out any more."""
+        self._patient = False
         if self._parting.parting:
             self._parting.abort()
         else:
             super().shutdown()
 
     def _sends(self) -> bool:
-        return self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
+        return self._patient and self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
 
     def _listen(self) -> None:
         self._linger = self._linger or self.loop.call_later(self.patience.upload, self._parting.abort)

@@ -142,6 +142,16 @@ def test_a_refused_client_that_never_ends_its_body_is_not_heard_out_for_ever() -
             drip(sock)
 
 
+def test_a_server_that_stops_hears_nobody_out() -> None:
+    with stand(ScriptPair(writes("ok")), upload_timeout=10_000) as served:
+        sock = connected(served)
+        sock.sendall(head("POST /v1/x HTTP/1.1", "Connection: close", "Content-Length: 1000") + b"x")
+        assert heard(sock).status == 404
+        # The end of this block waits for every connection.
+    with sock, pytest.raises((BrokenPipeError, ConnectionResetError)):
+        drip(sock)
+
+
 def test_a_body_that_drips_is_refused_in_time_and_its_connection_ends() -> None:
     with stand(ScriptPair(writes("ok")), upload_timeout=0.4) as served, connected(served) as sock:
         sock.sendall(posted(b"{", 1000))
