@@ -4,6 +4,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Protocol
 
 from models.decode.request import Request
@@ -14,7 +15,7 @@ log = logging.getLogger(__name__)
 GIB = 2**30
 
 EXPECTED = 4096
-"""Tokens of an answer that room is kept for; few answers use up a larger budget."""
+"""Tokens of an answer that room is kept for at a time; few answers use up a larger budget."""
 
 LEAST = 4096
 """A conversation of so many tokens has room whatever is kept of earlier ones."""
@@ -44,15 +45,32 @@ class Room:
 
     size: int
     session_bytes: Callable[[int], int]
+    kept: int = 0
+    """Further bytes, for what is kept of earlier prompts; answers that outgrow the others' may have them."""
+    step: int = EXPECTED
+    """Tokens by which room is made for a growing answer."""
 
     def longest(self, context_length: int) -> int:
         """Tokens of the longest conversation that fits alone, up to `context_length`."""
         return bisect_right(range(1, context_length + 1), self.size, key=self.session_bytes)
 
-    def fits(self, running: Sequence[Request], more: Request) -> bool:
-        """Whether a request may join those that run. Alone it always may: what is too long was refused before."""
-        expected = [len(request.prompt) + min(request.max_tokens, EXPECTED) for request in (*running, more)]
-        return not running or sum(map(self.session_bytes, expected)) <= self.size
+    def need(self, request: Request, emitted: int = 0) -> int:
+        """Bytes for a request until its answer, of which so many tokens are there, has reached the next step."""
+        answer = min(request.max_tokens, (emitted // self.step + 1) * self.step)
+        return self.session_bytes(len(request.prompt) + answer)
+
+    def fits(self, running: Sequence[int], more: int) -> bool:
+        """Whether a request may join those that run, by their needs; alone it may: what is too long was refused."""
+        return not running or sum(running) + more <= self.size
+
+    def seats(self, needs: Sequence[int]) -> int:
+        """How many of the requests that were taken up, oldest first, may run now; the oldest always may."""
+        together = sum(total <= self.size + self.kept for total in accumulate(needs))
+        return max(together, min(1, len(needs)))
+
+    def keeps(self, needs: Sequence[int]) -> int:
+        """Bytes for what is kept of earlier prompts beside those that run."""
+        return max(0, min(self.kept, self.size + self.kept - sum(needs)))
 
 
 def kept_bytes(pair: Spare, settings: Settings) -> int:
@@ -68,4 +86,5 @@ def kept_bytes(pair: Spare, settings: Settings) -> int:
 
 def room(pair: Spare, settings: Settings) -> Room:
     """What is left for running requests."""
-    return Room(pair.left - kept_bytes(pair, settings), pair.session_bytes)
+    kept = kept_bytes(pair, settings)
+    return Room(pair.left - kept, pair.session_bytes, kept)

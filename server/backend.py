@@ -90,6 +90,14 @@ class Batch(Protocol):
         """Drop a session before the next step."""
         ...
 
+    def park(self, session: Session) -> None:
+        """Let a session wait without caches."""
+        ...
+
+    def resume(self, session: Session) -> None:
+        """Let a parked session go on."""
+        ...
+
     def step(self) -> Sequence[Update]:
         """One round for every session."""
         ...

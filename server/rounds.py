@@ -46,6 +46,8 @@ class Rounds:
         self._prefix = prefix
         self._batch: Batch = pair.batch(prefill_chunk=chunk, prefix=prefix)
         self._running: list[tuple[Ticket, Session]] = []
+        """Oldest first, those that are parked at the end."""
+        self._parked: frozenset[Session] = frozenset()
         self._failed_rounds = 0
 
     def run(self) -> None:
@@ -57,6 +59,7 @@ class Rounds:
         while not self._line.closed:
             self._pulse.passing = self._pulse.clock()
             self._let_go()
+            self._make_room()
             self._admit()
             if self._running:
                 self._round()
@@ -83,6 +86,30 @@ class Rounds:
             log.error("a session that nobody waits for could not be dropped", exc_info=error)
             self._start_over(error)
 
+    def _make_room(self) -> None:
+        """Answers grow: what is kept gives way to them, then the youngest wait without caches until they fit again."""
+        needs = self._needs()
+        seats = self._room.seats(needs)
+        sessions = [session for _, session in self._running]
+        waiting = frozenset(sessions[seats:])
+        try:
+            # The oldest is parked last and resumed first: what it has read stays in the store the longest.
+            for session in (each for each in reversed(sessions) if each in waiting - self._parked):
+                log.info("an answer of %d tokens waits until there is memory for it", len(session.emitted))
+                self._batch.park(session)
+            if self._prefix is not None:
+                self._prefix.limit(self._room.keeps(needs[:seats]))
+            for session in (each for each in sessions if each in self._parked - waiting):
+                self._batch.resume(session)
+        except Exception as error:
+            log.error("memory could not be handed from one session to another", exc_info=error)
+            self._start_over(error)
+        else:
+            self._parked = waiting
+
+    def _needs(self) -> list[int]:
+        return [self._room.need(ticket.request, len(session.emitted)) for ticket, session in self._running]
+
     def _admit(self) -> None:
         while len(self._running) < self._places:
             ticket = self._line.take(self._fits)
@@ -92,7 +119,8 @@ class Rounds:
                 self._take_up(ticket)
 
     def _fits(self, ticket: Ticket) -> bool:
-        return ticket.cancelled or self._room.fits([other.request for other, _ in self._running], ticket.request)
+        # What a parked one needs is counted too, so that nobody new runs before it.
+        return ticket.cancelled or self._room.fits(self._needs(), self._room.need(ticket.request))
 
     def _take_up(self, ticket: Ticket) -> None:
         try:
@@ -132,7 +160,7 @@ class Rounds:
         self._beat()
         log.error("a round failed for all %d running requests", len(self._running), exc_info=error)
         failed = [(ticket, _failure(error)) for ticket, _ in self._running]
-        self._running = []
+        self._running, self._parked = [], frozenset()
         learned = self._batch.learned
         self._batch = self._pair.batch(prefill_chunk=self._chunk, prefix=self._prefix, learned=learned)
         self._post(failed)

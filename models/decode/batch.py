@@ -106,7 +106,7 @@ class Batch:
 
     @property
     def sessions(self) -> Sequence[Session]:
-        """Sessions that are not over, oldest first."""
+        """Sessions that are neither over nor parked, in the order in which they were taken up."""
         return (*self._sessions, *self._scoring)
 
     def add(self, request: Request) -> Session:
@@ -127,10 +127,7 @@ class Batch:
             speculation_off=self._why_never(request),
             past=past_of(request, size),
         )
-        if request.prompt_logprobs is None:
-            self._sessions.append(session)
-        else:
-            self._scoring[session] = Scoring(self._target, request.prompt, request.prompt_logprobs)
+        self.resume(session)
         return session
 
     def cancel(self, session: Session) -> None:
@@ -138,8 +135,30 @@ class Batch:
         if session.finish is None:
             self._launcher.keep(session, over=True)
             session.close("cancelled")
-        self._scoring.pop(session, None)
         self._scored.pop(session, None)
+        self._leave(session)
+
+    def park(self, session: Session) -> None:
+        """Let the caches of a running session go until it is resumed; its text will be the same, and so will its usage.
+
+        What it has read is kept where there is room for that. Rows under way are not looked at, and run again later.
+        """
+        self._launcher.keep(session, over=True, unread=1)
+        session.park()
+        self._flight = None if self._flight is None else self._flight.without(session)
+        self._disturbed = True
+        self._leave(session)
+
+    def resume(self, session: Session) -> None:
+        """Let a session run from the next step on: it reads what is known of its text, and goes on."""
+        request = session.request
+        if request.prompt_logprobs is None or session.emitted or session in self._scored:
+            self._sessions.append(session)
+        else:
+            self._scoring[session] = Scoring(self._target, request.prompt, request.prompt_logprobs)
+
+    def _leave(self, session: Session) -> None:
+        self._scoring.pop(session, None)
         self._sessions = [other for other in self._sessions if other is not session]
         if not self._sessions:
             self._flight = None
@@ -151,14 +170,15 @@ class Batch:
         own, until they are past that point; one that raises alone ends with the error.
         """
         updates: list[Update] = []
-        # What lands in this step also waited for that, so its time says nothing of its cost.
-        self._disturbed = bool(self._scoring)
+        # What lands in this step also waited for that, or for a parking, so its time says nothing of its cost.
+        self._disturbed |= bool(self._scoring)
         self._score(updates)
         if any(len(session.emitted) < session.alone_until for session in self._sessions):
             for session in tuple(self._sessions):
                 self._guarded([session], updates)
         elif self._sessions:
             self._guarded(tuple(self._sessions), updates)
+        self._disturbed = False
         return updates
 
     def _score(self, updates: list[Update]) -> None:

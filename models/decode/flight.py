@@ -1,7 +1,7 @@
 """A round that was enqueued and not yet read: whose rows are in it, and where their ids will lie."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mlx.core as mx
 import numpy as np
@@ -97,6 +97,10 @@ class Flight:
     def marked(self) -> bool:
         """Whether a session is to be kept as this leaves it."""
         return any(share.mark and share.session.finish is None for share in self.shares)
+
+    def without(self, session: Session) -> "Flight":
+        """The same round, in which nobody looks at the rows of one session."""
+        return replace(self, shares=tuple(share for share in self.shares if share.session is not session))
 
     def picks(self) -> dict[Session, int]:
         """Where the next id of each session that draws lies in what this flight draws (without drafts: one each)."""

@@ -124,7 +124,7 @@ class Launcher:
         """Whether all that is kept of a session's prompt is in memory by now."""
         if session.fetch is None:
             drafting = self._speculator is not None and session.speculates
-            session.fetch = prefix.fetch(session.request.prompt, drafting=drafting)
+            session.fetch = prefix.fetch(session.tokens(0, session.length), drafting=drafting)
         if session.fetch is not None:
             if not (wait or session.fetch.arrived):
                 return False
@@ -138,20 +138,23 @@ class Launcher:
 
     def _resume(self, session: Session, prefix: PrefixStore) -> None:
         """Stand where an earlier timeline left a mark, and say where later ones should find some."""
-        prompt = session.request.prompt
-        found = prefix.find(prompt, drafting=bool(session.context))
+        found = prefix.find(session.tokens(0, session.length), drafting=bool(session.context))
         if found.mark is not None:
             prefix.restore(found.mark, session.caches, session.context)
-        session.fed = session.cached = found.offset
-        session.parted_at = found.agreed if found.parted else None
-        session.marks = prefix.places(session.request.marks, found, len(prompt))
+        session.fed = found.offset
+        if not session.reread:
+            session.cached, session.parted_at = found.offset, found.agreed if found.parted else None
+        session.marks = prefix.places(session.request.marks, found, len(session.request.prompt))
 
-    def keep(self, session: Session, *, over: bool) -> None:
-        """Leave a mark where a session stands, for later ones to resume from; where it is `over`, on disk too."""
+    def keep(self, session: Session, *, over: bool, unread: int = 0) -> None:
+        """Leave a mark where a session stands, for later ones to resume from; where it is `over`, on disk too.
+
+        The last `unread` of its known tokens are left out: whoever resumes must have one to read.
+        """
         if self._prefix is None or not session.caches:
             return
         try:
-            session.settle()
+            session.settle(unread)
             if session.fed > session.cached:
                 self._catch_up([session] if session.pending else [])
                 self._prefix.keep(session.tokens(0, session.fed), session.caches, session.context)

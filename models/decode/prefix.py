@@ -171,6 +171,11 @@ class PrefixStore:
                 self._mark(node, state)
         self._shrink()
 
+    def limit(self, budget: int) -> None:
+        """Hold at most `budget` bytes from now on."""
+        self.budget = budget
+        self._shrink()
+
     def clear(self) -> None:
         """Forget everything, at once: nodes know each other both ways, and would wait for the collector."""
         for node in list(self._root.descendants()):

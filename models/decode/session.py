@@ -120,6 +120,8 @@ class Session:
         """What it could resume from, on its way from disk."""
         self.cached = 0
         self.parted_at: int | None = None
+        self.reread = False
+        """It had caches and was parked: what it resumes from now is no news of its prompt."""
         self.record = record
         self.judged = Counter[Subject]()
         self.guesses = Guesses(request.prediction, request.phase, dict(request.phases))
@@ -186,20 +188,27 @@ class Session:
     def open(self, caches: Sequence[LayerCache], context: Sequence[LayerCache]) -> None:
         """Start over with empty caches; the text stays, since a draw depends on seed and position alone."""
         self.caches, self.context = caches, context
-        self.pending, self.fed, self.cached = [], 0, 0
+        self.pending, self.fed = [], 0
+        self.cached = self.cached if self.reread else 0
+
+    def park(self) -> None:
+        """Let caches go until it is opened again; the text stays, and what was counted of the first reading."""
+        self.reread = self.reread or bool(self.caches)
+        self.fetch, self.marks = None, ()
+        self.open((), ())
 
     @property
     def to_mark(self) -> int:
         """Tokens up to the next mark, or more than there are."""
         return next((mark - self.fed for mark in self.marks if mark > self.fed), self.length + 1)
 
-    def settle(self) -> None:
-        """Go back to the last place that caches and context have both reached with known tokens.
+    def settle(self, unread: int = 0) -> None:
+        """Go back to the last place that caches and context have both reached with known tokens but the last `unread`.
 
         Raises:
             CacheError: a cache no longer holds what that needs.
         """
-        reached = min(self.fed, self.length)
+        reached = min(self.fed, self.length - unread)
         taken = self.context[0].offset + self.waiting_rows if self.context else reached
         self.take_back(min(reached, taken))
         excess = taken - self.fed

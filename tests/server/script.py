@@ -139,6 +139,8 @@ class ScriptPair:
     sessions: int = 0
     """Sessions that hold a place in the batch now."""
     most_sessions: int = 0
+    parked: int = 0
+    """How often one was told to wait."""
     tokenizer: ScriptTokenizer = field(default_factory=ScriptTokenizer)
     sampling_defaults: Drawing = field(default_factory=Drawing)
 
@@ -171,6 +173,7 @@ class ScriptBatch:
         self._pair = pair
         self.learned = Table((1,)) if learned is None else learned
         self._running: dict[Session, Iterator[Round]] = {}
+        self._parked: dict[Session, Iterator[Round]] = {}
 
     def add(self, request: Request) -> Session:
         session = Session(request, record=Record(), speculation_off="a script drafts nothing")
@@ -181,6 +184,16 @@ class ScriptBatch:
 
     def cancel(self, session: Session) -> None:
         self._running.pop(session, None)
+        self._parked.pop(session, None)
+        self._count()
+
+    def park(self, session: Session) -> None:
+        self._parked[session] = self._running.pop(session)
+        self._pair.parked += 1
+        self._count()
+
+    def resume(self, session: Session) -> None:
+        self._running[session] = self._parked.pop(session)
         self._count()
 
     def step(self) -> list[Update]:

@@ -4,6 +4,8 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from models.decode.request import Request, Sampling
 from models.runtime import load_runtime
@@ -26,12 +28,47 @@ def test_the_longest_conversation_is_the_longest_that_fits() -> None:
 
 
 def test_a_request_joins_where_all_expected_tokens_fit_and_always_when_alone() -> None:
-    space = Room(10_000, lambda tokens: tokens)
-    assert space.fits([], asked(20_000, 5))
-    assert space.fits([asked(4000, 1000)], asked(4000, 1000))
-    assert not space.fits([asked(4000, 1000)], asked(4001, 1000))
-    assert space.fits([asked(10, 10**9)], asked(1000, 10**9))
-    assert not space.fits([asked(10, 10**9)], asked(10_000 - 10 - 2 * EXPECTED + 1, 10**9))
+    space = Room(10_000, lambda tokens: tokens, kept=5000)
+
+    def fits(running: list[Request], more: Request) -> bool:
+        return space.fits([space.need(request) for request in running], space.need(more))
+
+    assert fits([], asked(20_000, 5))
+    assert fits([asked(4000, 1000)], asked(4000, 1000))
+    assert not fits([asked(4000, 1000)], asked(4001, 1000))
+    assert fits([asked(10, 10**9)], asked(1000, 10**9))
+    assert not fits([asked(10, 10**9)], asked(10_000 - 10 - 2 * EXPECTED + 1, 10**9))
+
+
+def test_an_answer_needs_room_up_to_its_next_step() -> None:
+    space = Room(0, lambda tokens: 2 * tokens, step=100)
+    needs = [space.need(asked(7, 250), emitted) for emitted in (0, 99, 100, 199, 200, 249)]
+    assert needs == [2 * (7 + answer) for answer in (100, 100, 200, 200, 250, 250)]
+
+
+def test_growing_answers_take_what_is_kept_first_and_then_the_place_of_the_youngest() -> None:
+    space = Room(1000, lambda tokens: tokens, kept=300)
+    told = {
+        (): (0, 300),
+        (400, 400): (2, 300),
+        (700, 400): (2, 200),
+        (700, 600): (2, 0),
+        (700, 601): (1, 300),
+        (700, 200, 401, 10): (2, 300),
+        (1400, 10): (1, 0),
+    }
+    for needs, (seats, kept) in told.items():
+        assert space.seats(needs) == seats
+        assert space.keeps(needs[:seats]) == kept
+
+
+@given(st.lists(st.integers(1, 900), max_size=9), st.integers(0, 400))
+def test_nobody_passes_an_older_one_and_nothing_that_would_fit_waits(needs: list[int], kept: int) -> None:
+    space = Room(1000, lambda tokens: tokens, kept=kept)
+    seats = space.seats(needs)
+    assert bool(needs) == bool(seats)
+    assert sum(needs[:seats]) + space.keeps(needs[:seats]) <= space.size + space.kept
+    assert seats == len(needs) or sum(needs[: seats + 1]) > space.size + space.kept
 
 
 def test_what_is_kept_leaves_room_for_a_conversation(caplog: pytest.LogCaptureFixture) -> None:
