@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from models.decode.batch import Batch
+from models.decode.prefix import PrefixStore
 from models.decode.request import Request, Sampling, ThinkingBudget
 from models.dflash_laguna import DFlashLaguna
 from models.runtime import Runtime, load_runtime
@@ -71,3 +72,17 @@ def test_all_at_once_is_the_same_at_every_width(runtime: Runtime, sampling: Samp
         message = fold(read([said], [WEATHER], thinking=True))
         assert [call.name for call in message.calls] == ["get_weather"]
         assert len(ids) >= 12
+
+
+def test_all_at_once_is_the_same_though_it_is_parked_after_every_round(runtime: Runtime) -> None:
+    request = everything(runtime, "What is the weather in Rome?", WISHES)
+    alone = runtime.batch()
+    wanted = (alone.add(request), run_all(alone))[0].emitted
+    batch = runtime.batch(prefix=PrefixStore(1 << 30))
+    session = batch.add(request)
+    while batch.sessions:
+        batch.step()
+        for running in batch.sessions:
+            batch.park(running)
+            batch.resume(running)
+    assert session.emitted == wanted
