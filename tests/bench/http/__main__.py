@@ -65,7 +65,7 @@ def table(figures: Figures) -> Mapping[str, str]:
         shown[f"  over mlx_lm.server, {streams} streams"] = _pairs(figures["over_mlx_lm"], streams)
     for streams in ("4", "8"):
         shown[f"aggregate over one stream, {streams} streams"] = _pairs(figures["aggregate"], streams)
-        shown["  of long answers, the prompts apart"] = _pairs(figures["long_aggregate"], streams)
+        shown[f"  of long answers, {streams} streams"] = _pairs(figures["long_aggregate"], streams)
         shown[f"slowest / fastest of {streams} equal streams"] = f"{figures['evenness'][streams]:.2f}"
     shown["seconds a token over the bare loop"] = ", ".join(f"{a} {v:.3f}" for a, v in figures["over_bare"].items())
     beside = figures["beside"]
