@@ -43,8 +43,8 @@ class Progress:
 class Mail:
     """What comes for the tickets of one turn. Used on the event loop only.
 
-    A ticket's first news and its last are handed on at once. Between them, and for as long as the reader is busy, what
-    comes for a ticket is put together.
+    The first news of all and each ticket's last are handed on at once. Between them, and for as long as the reader is
+    busy, what comes for a ticket is put together.
     """
 
     def __init__(self, interval: float = INTERVAL) -> None:

@@ -10,12 +10,10 @@ from functools import partial
 from pathlib import Path
 
 from models.decode.archive import ArchiveError, sealed, unsealed
-from models.decode.folder import Folder
+from models.decode.folder import ANSWER, Folder
 from server.replay import MOST_IDS, Replay, Said, bytes_of
 
 log = logging.getLogger(__name__)
-
-SUFFIX = ".said"
 
 
 class ShelvedReplay(Replay):
@@ -31,7 +29,7 @@ class ShelvedReplay(Replay):
         self._folder, self._key = folder, key
         self._names: defaultdict[str, set[str]] = defaultdict(set)
         self._naming = threading.Lock()
-        for path in folder.files(SUFFIX):
+        for path in folder.files(ANSWER):
             self._names[_before(path.name)].add(path.name)
         folder.told(self._forget)
 
@@ -80,7 +78,7 @@ class ShelvedReplay(Replay):
 def _name(before: bytes, said: Said) -> str:
     """An answer is told from others to the same prompt by its ids, and by what was read in them."""
     own = hashlib.blake2b(bytes_of((*said.tail, *said.ids)) + said.meaning, digest_size=16)
-    return f"{before.hex()}.{own.hexdigest()}{SUFFIX}"
+    return f"{before.hex()}.{own.hexdigest()}{ANSWER}"
 
 
 def _before(name: str) -> str:

@@ -8,11 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from models.decode.archive import ROOT, ArchiveError, Label, Stretch, names, read, read_label, written
-from models.decode.folder import Folder
+from models.decode.folder import STRETCH, Folder
 
 logger = logging.getLogger(__name__)
-
-SUFFIX = ".kv"
 
 
 class Disk:
@@ -27,9 +25,9 @@ class Disk:
         self._folder, self._key = folder, key
         self._labels: dict[str, Label] = {}
         self._lock = threading.Lock()
-        for path in folder.files(SUFFIX):
+        for path in folder.files(STRETCH):
             self._index(path)
-        folder.told(lambda name: self._forget(name.removesuffix(SUFFIX)))
+        folder.told(lambda name: self._forget(name.removesuffix(STRETCH)))
 
     def close(self, seconds: float | None = None) -> None:
         """Let the folder write what waits, for so many seconds at most."""
@@ -40,7 +38,7 @@ class Disk:
         with self._lock:
             label = self._labels.get(name)
         serves = label is not None and label.resumes >= resumes and label.drafts >= drafts
-        return serves and self._folder.has(f"{name}{SUFFIX}")
+        return serves and self._folder.has(f"{name}{STRETCH}")
 
     def chain(self, tokens: bytes, *, beyond: int, drafting: bool) -> list[Label]:
         """The stretches that lead to the last place, beyond so many tokens, where a session can go on; none if none."""
@@ -64,7 +62,7 @@ class Disk:
         name = stretch.label.name
         with self._lock:
             before, self._labels[name] = self._labels.get(name), stretch.label
-        if not self._folder.put(f"{name}{SUFFIX}", stretch.nbytes, lambda: written(stretch, self._key)):
+        if not self._folder.put(f"{name}{STRETCH}", stretch.nbytes, lambda: written(stretch, self._key)):
             with self._lock:
                 self._labels.pop(name, None)
                 self._labels |= {} if before is None else {name: before}
@@ -92,7 +90,7 @@ class Disk:
         except (ArchiveError, OSError) as error:
             logger.info("a file of the prefix cache is not used: %s", error)
             return
-        if path.name == f"{label.name}{SUFFIX}":
+        if path.name == f"{label.name}{STRETCH}":
             with self._lock:
                 self._labels[label.name] = label
 
@@ -103,7 +101,7 @@ class Disk:
                 stretches.append(_named(label.name, read(self._path(label.name), self._key)))
             except ArchiveError as error:
                 logger.warning("a file of the prefix cache is dropped: %s", error)
-                self._folder.remove(f"{label.name}{SUFFIX}")
+                self._folder.remove(f"{label.name}{STRETCH}")
                 return []
             except OSError as error:
                 # It may be whole all the same, and read by a later process.
@@ -116,7 +114,7 @@ class Disk:
 
     def _used(self, stretches: Sequence[str]) -> None:
         """Beginnings are younger than what goes on from them, so that those go first."""
-        self._folder.use(f"{name}{SUFFIX}" for name in reversed(stretches))
+        self._folder.use(f"{name}{STRETCH}" for name in reversed(stretches))
 
     def _recut(self, believed: Label, found: Label) -> None:
         """Another process may have cut a timeline elsewhere: the next request goes by what was found."""
@@ -127,7 +125,7 @@ class Disk:
                 self._index(self._path(found.parent))
 
     def _path(self, name: str) -> Path:
-        return self._folder.path / f"{name}{SUFFIX}"
+        return self._folder.path / f"{name}{STRETCH}"
 
     def _forget(self, name: str) -> None:
         with self._lock:

@@ -14,8 +14,8 @@ from tempfile import NamedTemporaryFile
 
 logger = logging.getLogger(__name__)
 
-SUFFIXES = (".kv", ".said")
-"""Of kept stretches, and of answers."""
+STRETCH, ANSWER = ".kv", ".said"
+"""How the files of kept stretches, and of answers, end: they share the budget."""
 UNFINISHED = ".part"
 
 MOST_WAITING = 1 << 30
@@ -132,7 +132,7 @@ class Folder:
 
     def _shrink(self) -> None:
         """Remove the files used longest ago, any model's, until the budget holds."""
-        found = (path for suffix in SUFFIXES for path in self.path.parent.glob(f"*/*{suffix}"))
+        found = (path for suffix in (STRETCH, ANSWER) for path in self.path.parent.glob(f"*/*{suffix}"))
         files, latest = list(_sized(found)), time.time() + SKEW
         held = sum(stat.st_size for _, stat in files)
         # A clock that was set back leaves files from the future: they would outlive all that is written from now on.
