@@ -21,8 +21,9 @@ from server.backend import Pair
 from server.errors import EngineDead, EngineHung, ModelLoading, QueueFull, Refusal, ServerStopping
 from server.keeping import kept
 from server.mail import Mail
+from server.outbox import News, Outbox
 from server.pulse import LOST, Condition, Pulse, judged
-from server.rounds import News, Rounds
+from server.rounds import Rounds
 from server.served import Model, served
 from server.settings import Settings
 from server.ticket import Line, Ticket
@@ -84,11 +85,11 @@ class Engine:
         self._pulse = Pulse(clock)
         self._watch: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._main, name="engine")
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._outbox: Outbox | None = None
 
     async def start(self) -> None:
         """Begin to load, on the engine's own thread; returns at once."""
-        self._loop = asyncio.get_running_loop()
+        self._outbox = Outbox(self._deliver)
         self._watch = asyncio.create_task(self._watched())
         self._thread.start()
 
@@ -222,7 +223,7 @@ class Engine:
             named = self._state == "loading" and isinstance(error, ValueError | OSError)
             what = "the model cannot be loaded" if named else "the engine thread died"
             log.error("%s: %s", what, error, exc_info=not named)
-            self._call(self._die, type(error).__name__)
+            self._out.call(self._die, type(error).__name__)
         finally:
             gc.unfreeze()
             gc.collect()
@@ -232,23 +233,20 @@ class Engine:
         pair = self._load()
         before = kept(pair, self._settings)
         self._pulse.passing = self._pulse.clock()
-        self._call(self._ready, served(pair, self._settings, before.replay))
+        self._out.call(self._ready, served(pair, self._settings, before.replay))
         places, chunk, prefix = self._settings.concurrency, self._settings.prefill_chunk, before.prefix
         try:
-            where = self._line, self._pulse, self._post
+            where = self._line, self._pulse, self._out.post
             space = room(pair, self._settings)
             Rounds(pair, *where, places=places, chunk=chunk, room=space, prefix=prefix).run()
         finally:
             if prefix is not None:
                 prefix.close(FLUSH)
 
-    def _post(self, news: Sequence[News]) -> None:
-        """One hop to the loop for a whole round."""
-        self._call(self._deliver, news)
-
-    def _call(self, function: Callable[..., None], *arguments: object) -> None:
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(function, *arguments)
+    @property
+    def _out(self) -> Outbox:
+        assert self._outbox is not None
+        return self._outbox
 
     def _deliver(self, news: Sequence[News]) -> None:
         for ticket, item in news:
@@ -295,6 +293,8 @@ class Engine:
             self._on_death()
 
     def _fail_all(self, refusal: Callable[[], Refusal]) -> None:
+        if self._outbox is not None:
+            self._outbox.look()
         for ticket in list(self._live):
             ticket.deliver(refusal())
             self.release(ticket)

@@ -10,9 +10,6 @@ from models.decode.logprobs import Scored
 from models.decode.session import Stats
 from server.errors import Refusal
 
-INTERVAL = 0.01
-"""Seconds between deliveries at least: nobody reads faster, and a small target would spend its time on sending."""
-
 
 @dataclass(frozen=True)
 class Progress:
@@ -41,22 +38,13 @@ class Progress:
 
 
 class Mail:
-    """What comes for the tickets of one turn. Used on the event loop only.
+    """What comes for the tickets of one turn, put together while the reader is busy. Used on the event loop only."""
 
-    The first news of all and each ticket's last are handed on at once. Between them, and for as long as the reader is
-    busy, what comes for a ticket is put together.
-    """
-
-    def __init__(self, interval: float = INTERVAL) -> None:
-        """At most one delivery in `interval` seconds, ends apart."""
-        self._interval = interval
-        self._loop = asyncio.get_running_loop()
+    def __init__(self) -> None:
         self._waiting: dict[int, Progress] = {}
         self._out: deque[tuple[int, Progress]] = deque()
         self._refusal: Refusal | None = None
         self._due = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
-        self._not_before = self._loop.time()
 
     def put(self, place: int, news: Progress | Refusal) -> None:
         """Add what came for the ticket at `place`."""
@@ -65,10 +53,7 @@ class Mail:
         else:
             before = self._waiting.get(place)
             self._waiting[place] = news if before is None else before.and_then(news)
-        if self._refusal is not None or self._ends or self._loop.time() >= self._not_before:
-            self._due.set()
-        elif self._timer is None:
-            self._timer = self._loop.call_at(self._not_before, self._due.set)
+        self._due.set()
 
     async def next(self) -> tuple[int, Progress]:
         """The next news of some ticket, by its place.
@@ -76,9 +61,10 @@ class Mail:
         Raises:
             Refusal: a request failed, by name; what had come before that is handed on first.
         """
-        # With mail waiting, neither this nor a send to a client that is gone would ever let another task run.
-        await asyncio.sleep(0)
         if not self._out:
+            if self._due.is_set():
+                # Neither this nor a send to a client that is gone would ever let another task run.
+                await asyncio.sleep(0)
             await self._due.wait()
             self._collect()
         if not self._out:
@@ -86,16 +72,8 @@ class Mail:
             raise self._refusal
         return self._out.popleft()
 
-    @property
-    def _ends(self) -> bool:
-        return any(progress.finish is not None for progress in self._waiting.values())
-
     def _collect(self) -> None:
         self._out.extend(self._waiting.items())
         self._waiting.clear()
-        self._not_before = self._loop.time() + self._interval
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         if self._refusal is None:
             self._due.clear()

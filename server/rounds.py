@@ -10,12 +10,11 @@ from server.admission import Room
 from server.backend import Batch, Pair
 from server.errors import GenerationFailed, Refusal
 from server.mail import Progress
+from server.outbox import News
 from server.pulse import Pulse
 from server.ticket import Line, Ticket
 
 log = logging.getLogger(__name__)
-
-News = tuple[Ticket, Progress | Refusal]
 
 PATIENCE = 3
 """So many rounds may fail one after another, each with a fresh batch, before the thread gives up."""

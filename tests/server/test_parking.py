@@ -16,8 +16,9 @@ from server.admission import Room
 from server.backend import Pair
 from server.errors import GenerationFailed, Refusal
 from server.mail import Mail, Progress
+from server.outbox import News
 from server.pulse import Pulse
-from server.rounds import News, Rounds
+from server.rounds import Rounds
 from server.ticket import Line, Ticket
 from tests.decode.scripted import ScriptedSpeculator, ScriptedTarget, blurred, plainly, run_all, text
 from tests.decode.scripted import asked as scripted

@@ -1,6 +1,7 @@
 """What takes long answers: the server's share of a token's time, equal streams, and a long prompt beside others."""
 
 import statistics
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +15,8 @@ from tests.bench.http.waves import beside, together
 from tests.bench.servers import Server, ours, serving
 
 ANSWER, LONG_ANSWER = 256, 1536
+PAIRS = 5
+"""Answers a repeat that are compared with the bare loop's: a second each, and no second is like another."""
 OVER_BARE: tuple[Speculation, ...] = ("off", "always")
 """Ways of decoding whose rounds are the same in both processes."""
 EVEN = (4, 8)
@@ -39,8 +42,8 @@ def long_answers(endless: Path, library: Path | None, repeats: int) -> dict[str,
     ):
         besides = [_beside(server, repeat) for repeat in range(repeats)]
         for repeat in range(repeats):
-            for speculation in OVER_BARE:
-                one = {**asked(f"bare {repeat}", ANSWER), "speculation": speculation}
+            for speculation, pair in product(OVER_BARE, range(PAIRS)):
+                one = {**asked(f"bare {repeat} {pair}", ANSWER), "speculation": speculation}
                 alone = bare.answer([one], speculation)
                 ratio = _seconds_per_token(server, one) / (alone["seconds"] / alone["tokens"])
                 found.setdefault(speculation, []).append(ratio)
