@@ -2,13 +2,15 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
 from models.decode.calibration import InvalidCalibration, restored, saved
 from models.decode.width import Table
 from models.device import default_device
+from models.loading import DEFAULTS, Loading
 
 FORMAT = 2
 UNPACED = 1
@@ -28,12 +30,16 @@ class Measured:
     dtype: str
     target: str
     speculator: str | None
+    packed: Mapping[str, int] = field(default_factory=dict)
+    """Bits of what is packed as it is loaded or kept, by name: a round with it takes another time."""
 
     @classmethod
-    def here(cls, target: str, speculator: str | None) -> Self:
-        """This pair, on the default device."""
+    def here(cls, target: str, speculator: str | None, loading: Loading = DEFAULTS) -> Self:
+        """This pair, loaded so, on the default device."""
         device = default_device()
-        return cls(device.name, device.dtype, target, speculator)
+        bits = {"speculator": loading.speculator_bits, "fp8": loading.fp8_bits, "kv": loading.kv_bits}
+        packed = {name: each for name, each in bits.items() if each is not None}
+        return cls(device.name, device.dtype, target, speculator, packed)
 
 
 def write_calibration(path: Path, measured: Measured, table: Table) -> None:
@@ -61,6 +67,9 @@ def read_calibration(path: Path, measured: Measured) -> Table:
         raise CalibrationError(f"the calibration {path} cannot be read ({error}): {remedy}") from error
     if isinstance(value, dict) and value.get("format") == UNPACED:
         value |= {"format": FORMAT, "usual": [], "extra": []}
+    if isinstance(value, dict) and isinstance(measured_on := value.get("measured"), dict):
+        # Files from before packing was told are of pairs as they were published.
+        value["measured"] = {"packed": {}} | measured_on
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise CalibrationError(f"{path} is no calibration of format {FORMAT}: {remedy}")
     wanted, found = asdict(measured), value.get("measured")

@@ -111,7 +111,7 @@ def load_runtime(model: str | None = None, speculator: str = "auto", loading: Lo
     target, limit = _prepared(name, folder, tokenizer, loading), memory_limit(loading.memory_limit)
     fits = partial(_fits, _model_id(name, folder), limit, saving(read_packing(folder), loading.fp8_bits), target)
     drafter, choice, need = _drafter(choice, target, tokenizer, loading, fits)
-    learned = _calibration(loading.calibration, _model_id(name, folder), choice.name)
+    learned = _calibration(loading, _model_id(name, folder), choice.name)
     read_weights(folder, target, loading.report)
     grammars, ungrammatical = _grammars(folder, target.vocab_size, tokenizer)
     return Runtime(
@@ -214,8 +214,9 @@ def _alone(choice: Choice, fits: Callable[[None], Footprint]) -> tuple[None, Cho
     return None, choice, fits(None)
 
 
-def _calibration(path: Path | None, target: str, speculator: str | None) -> Table | None:
-    return None if path is None else read_calibration(path, Measured.here(target, speculator))
+def _calibration(loading: Loading, target: str, speculator: str | None) -> Table | None:
+    path = loading.calibration
+    return None if path is None else read_calibration(path, Measured.here(target, speculator, loading))
 
 
 def _model_id(name: str, folder: Path) -> str:

@@ -56,6 +56,8 @@ class Health:
     """How far the model is; None before its first step and once it is there."""
     kept: int
     """Bytes of the caches of earlier prompts, after the last round."""
+    parked: int
+    """Running requests that wait, without caches, until there is memory for them."""
 
 
 class Engine:
@@ -165,6 +167,7 @@ class Engine:
             step_seconds=pulse.since(pulse.began),
             loading=self._arrival.latest if state == "loading" else None,
             kept=pulse.kept,
+            parked=pulse.parked,
         )
 
     def welcome(self, requests: int = 1) -> Model:

@@ -35,6 +35,7 @@ class Now(Collector):
             ("up", "1 where requests are answered.", float(now.state == "ready")),
             ("requests_running", "Requests in the batch.", float(now.running)),
             ("requests_waiting", "Requests in the queue.", float(now.waiting)),
+            ("requests_parked", "Requests in the batch that wait until there is memory for them.", float(now.parked)),
             ("prefix_cache_bytes", "Memory that the caches of earlier prompts hold.", float(now.kept)),
             ("round_under_way_seconds", "How long the round under way has taken so far.", now.step_seconds or 0.0),
         ):

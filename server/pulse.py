@@ -32,6 +32,8 @@ class Pulse:
     """When the last round ended; None before the first one's end."""
     kept: int = 0
     """Bytes of the caches of earlier prompts."""
+    parked: int = 0
+    """Running requests that wait, without caches, until there is memory for them."""
 
     def since(self, moment: float | None) -> float | None:
         """Seconds from then to now."""

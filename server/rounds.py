@@ -105,6 +105,7 @@ class Rounds:
             self._start_over(error)
         else:
             self._parked = waiting
+        self._pulse.parked = len(self._parked)
 
     def _needs(self) -> list[int]:
         return [self._room.need(ticket.request, len(session.emitted)) for ticket, session in self._running]

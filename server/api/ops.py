@@ -15,6 +15,7 @@ def routes(engine: Engine, settings: Settings) -> APIRouter:
     """`/health` is 503 when waiting is not known to help; `/ready` whenever a request would be refused."""
     router = APIRouter()
 
+    @router.head("/health", include_in_schema=False)
     @router.get("/health")
     async def health() -> Response:
         """How the engine is."""
@@ -25,6 +26,7 @@ def routes(engine: Engine, settings: Settings) -> APIRouter:
                 "reason": now.reason,
                 "running": now.running,
                 "waiting": now.waiting,
+                "parked": now.parked,
                 "last_step_age_seconds": now.step_age,
                 "step_under_way_seconds": now.step_seconds,
                 "loading": None if now.loading is None else _progress(now.loading),
@@ -33,6 +35,7 @@ def routes(engine: Engine, settings: Settings) -> APIRouter:
             status_code=503 if now.state in ("hung", "dead", "stopped") else 200,
         )
 
+    @router.head("/ready", include_in_schema=False)
     @router.get("/ready")
     async def ready() -> dict[str, Any]:
         """Whether a request would be taken; a refusal says why not."""

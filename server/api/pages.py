@@ -42,16 +42,19 @@ def routes() -> APIRouter:
     def file(name: str) -> Response:
         return Response(files[name], media_type=TYPES[Path(name).suffix], headers=dict(HEADERS))
 
+    @router.head("/")
     @router.get("/")
     async def playground() -> Response:
         """The playground."""
         return file("index.html")
 
+    @router.head("/status")
     @router.get("/status")
     async def status() -> Response:
         """The panel."""
         return file("status.html")
 
+    @router.head("/static/{name}")
     @router.get("/static/{name}")
     async def static(name: str) -> Response:
         """A file that one of them loads."""

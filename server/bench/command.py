@@ -14,6 +14,7 @@ from models.calibration import write_calibration
 from server.bench.measure import Measurement, Watch, measure
 from server.bench.plots import PlotsUnavailable, draw, plotter
 from server.bench.report import summary, text
+from server.loading import loading
 from server.settings import Settings
 
 
@@ -47,7 +48,9 @@ def run(settings: Settings, measurement: Measurement, wanted: Wanted) -> int:
     print(text(found))
     facts = summary(found)
     if wanted.calibration is not None:
-        write_calibration(wanted.calibration, Pair.here(found.model, found.speculator), found.learned)
+        write_calibration(
+            wanted.calibration, Pair.here(found.model, found.speculator, loading(settings)), found.learned
+        )
         print(f"wrote {wanted.calibration}: laguna serve --calibration FILE starts from it", file=sys.stderr)
     if wanted.json is not None:
         wanted.json.write_text(json.dumps(facts, indent=2) + "\n")

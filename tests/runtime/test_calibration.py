@@ -41,6 +41,9 @@ def test_a_calibration_is_read_back_from_its_file(file: Path) -> None:
         replace(HERE, dtype="float16"),
         replace(HERE, target="other"),
         replace(HERE, speculator=None),
+        Measured.here("laguna-tiny", "laguna-tiny/speculator", Loading(kv_bits=4)),
+        Measured.here("laguna-tiny", "laguna-tiny/speculator", Loading(speculator_bits=4)),
+        Measured.here("laguna-tiny", "laguna-tiny/speculator", Loading(fp8_bits=8)),
     ],
 )
 def test_a_calibration_of_another_machine_or_pair_is_refused(file: Path, other: Measured) -> None:
@@ -78,6 +81,15 @@ def test_a_file_from_before_prompts_were_paced_is_read_without_a_pace(file: Path
     assert saved(read_calibration(file, HERE)) == saved(TABLE) | {"usual": [], "extra": []}
 
 
+def test_a_file_from_before_packing_was_told_is_one_of_a_pair_as_published(file: Path) -> None:
+    value = json.loads(file.read_text())
+    del value["measured"]["packed"]
+    file.write_text(json.dumps(value))
+    assert saved(read_calibration(file, HERE)) == saved(TABLE)
+    with pytest.raises(CalibrationError, match="was measured on"):
+        read_calibration(file, replace(HERE, packed={"kv": 8}))
+
+
 def test_a_missing_calibration_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CalibrationError, match="cannot be read"):
         load_runtime(loading=Loading(calibration=tmp_path / "none.json"))
@@ -90,3 +102,5 @@ def test_a_runtime_starts_from_its_calibration(tmp_path: Path) -> None:
     runtime = load_runtime(loading=Loading(calibration=path))
     assert saved(runtime.batch().learned) == saved(TABLE)
     assert saved(plain.batch().learned) == {"costs": [], "acceptance": [], "usual": [], "extra": []}
+    with pytest.raises(CalibrationError, match=r"was measured on .*'kv': 8"):
+        load_runtime(loading=Loading(calibration=path, kv_bits=8))

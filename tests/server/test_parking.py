@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 import pytest
 
@@ -40,7 +41,8 @@ class Desk:
         self.line = Line()
         for ticket in self.tickets:
             self.line.join(ticket)
-        where = self.pair, self.line, Pulse(), self._post
+        self.pulse = Pulse()
+        where = self.pair, self.line, self.pulse, self._post
         Rounds(*where, places=4, chunk=64, room=self.room, prefix=self.prefix).run()
         return self.tickets
 
@@ -88,14 +90,15 @@ def desk(pair: ScriptPair, after: Callable[[Desk], None] = lambda desk: None) ->
 
 
 def test_two_that_outgrow_memory_end_one_after_the_other_and_nobody_new_comes_between() -> None:
-    pair = ScriptPair(says(LONG, block=10))
-    served = desk(pair)
+    pair, parked = ScriptPair(says(LONG, block=10)), list[int]()
+    served = desk(pair, lambda desk: parked.append(desk.pulse.parked))
     first, second, third = served.serve(asked(350), asked(350), asked(30))
     assert [served.text(ticket) for ticket in (first, second)] == [list(ids_of(LONG))] * 2
     assert served.text(third) == list(ids_of(LONG))[:30]
     assert (pair.parked, pair.sessions) == (1, 0)
     # It did not fit beside the two, would have fitted beside the first alone, and joined the second when that went on.
     assert served.ends()[first] < served.begins(third)
+    assert [count for count, _ in groupby(parked)] == [0, 1, 0]
 
 
 def test_one_that_is_cancelled_while_it_is_parked_is_in_nobodys_way() -> None:

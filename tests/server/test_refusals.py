@@ -277,6 +277,14 @@ def test_unknown_urls_and_wrong_methods_get_the_envelope_too(served: Stand) -> N
         assert (response.status_code, refused(response)["code"]) == (status, code)
 
 
+@pytest.mark.parametrize("url", ["/", "/status", "/static/playground.css", "/health", "/ready"])
+def test_a_look_without_a_body_is_answered_as_the_whole_would_be(served: Stand, url: str) -> None:
+    head, whole = served.http.head(url), served.http.get(url)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == whole.headers["content-type"]
+    assert url in ("/health", "/ready") or head.headers["content-length"] == whole.headers["content-length"]
+
+
 def test_what_a_refusal_quotes_is_bounded(served: Stand) -> None:
     for body in (
         {"model": "x" * 5000},

@@ -161,8 +161,8 @@ def test_the_metrics_are_the_sum_of_the_records(lines: pytest.LogCaptureFixture)
         assert told["laguna_rounds_total", ""] == sum(record["rounds"] for record in done)
         assert told["laguna_first_token_seconds_count", ""] == 3
         assert told["laguna_token_seconds_count", ""] == 3
-        gauges = ("up", "requests_running", "requests_waiting", "prefix_cache_bytes")
-        assert [told[f"laguna_{name}", ""] for name in gauges] == [1, 0, 0, 0]
+        gauges = ("up", "requests_running", "requests_waiting", "requests_parked", "prefix_cache_bytes")
+        assert [told[f"laguna_{name}", ""] for name in gauges] == [1, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("streamed", [True, False])
