@@ -55,9 +55,9 @@ class _Rows:
         self.keys, self.values = fresh
         self.end = keep
 
-    def copy(self, count: int) -> tuple[mx.array, ...]:
-        """The newest `count` rows in buffers of their own."""
-        return tuple(copied(buffer, self.end - count, self.end) for buffer in self.arrays if count)
+    def copy(self, start: int, stop: int) -> tuple[mx.array, ...]:
+        """The rows `start..stop` of the buffers, in buffers of their own."""
+        return tuple(copied(buffer, start, stop) for buffer in self.arrays if start < stop)
 
     def fill(self, parts: Sequence[Rows], capacity: int) -> None:
         """Write all rows of `parts` into fresh buffers of `capacity` rows."""
@@ -114,15 +114,15 @@ class FullCache:
             raise CacheError(f"cannot go back {n} tokens of {self.offset}")
         self._rows.end -= n
 
-    def snapshot(self, start: int) -> Rows:
-        """Copies, not yet evaluated, of the rows from `start` on.
+    def snapshot(self, start: int, stop: int) -> Rows:
+        """Copies, not yet evaluated, of the rows `start..stop`.
 
         Raises:
-            CacheError: `start` is not between 0 and the offset.
+            CacheError: they are not all there.
         """
-        if not 0 <= start <= self.offset:
-            raise CacheError(f"cannot copy rows from {start} on: {self.offset} were seen")
-        return Rows(start, self.offset, self._rows.copy(self.offset - start), whole=True)
+        if not 0 <= start <= stop <= self.offset:
+            raise CacheError(f"cannot copy rows {start}..{stop}: {self.offset} were seen")
+        return Rows(start, stop, self._rows.copy(start, stop), whole=True)
 
     def restore(self, parts: Sequence[Rows]) -> None:
         """Hold the rows of `parts`, which lie end to end from 0 on, in buffers of its own.
@@ -217,16 +217,18 @@ class WindowCache:
         self._rows.end = left
         self.offset -= n
 
-    def snapshot(self, start: int) -> Rows:
-        """Copies, not yet evaluated, of the rows that the next token can see; where `start` lies makes no difference.
+    def snapshot(self, start: int, stop: int) -> Rows:
+        """Copies, not yet evaluated, of the rows that the token at `stop` can see; where `start` lies is all the same.
 
         Raises:
-            CacheError: `start` is not between 0 and the offset.
+            CacheError: `start..stop` is not a part of what was seen, or some of these rows are gone.
         """
-        if not 0 <= start <= self.offset:
-            raise CacheError(f"cannot copy rows from {start} on: {self.offset} were seen")
-        seen = min(self._rows.end, self.window - 1)
-        return Rows(self.offset - seen, self.offset, self._rows.copy(seen), whole=False)
+        if not 0 <= start <= stop <= self.offset:
+            raise CacheError(f"cannot copy rows {start}..{stop}: {self.offset} were seen")
+        first, held = max(0, stop - self.window + 1), self.offset - self._rows.end
+        if first < held:
+            raise CacheError(f"a window of {self.window} sees rows {first}..{stop}, and those before {held} are gone")
+        return Rows(first, stop, self._rows.copy(first - held, stop - held), whole=False)
 
     def restore(self, parts: Sequence[Rows]) -> None:
         """Stand where the one part stood, and go back no further than there.

@@ -60,11 +60,11 @@ class LayerCache(Protocol):
         """
         ...
 
-    def snapshot(self, start: int) -> Rows:
-        """Copies, not yet evaluated, of what resumes this cache where it stands, by somebody who has rows `0..start`.
+    def snapshot(self, start: int, stop: int) -> Rows:
+        """Copies, not yet evaluated, of what resumes this cache at `stop`, by somebody who has rows `0..start`.
 
         Raises:
-            CacheError: `start` is beyond what was seen.
+            CacheError: `start..stop` is not a part of what was seen, or too little of it is still held.
         """
         ...
 
@@ -119,7 +119,7 @@ class Target(Protocol):
 
 
 class Speculator(Protocol):
-    """The block drafter. Its context holds committed tokens only, so it never goes back."""
+    """The block drafter. Its context holds committed tokens only, and goes back by `NEAR` of them at most."""
 
     @property
     def block_size(self) -> int:

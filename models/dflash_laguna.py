@@ -16,9 +16,10 @@ from models.cache import CacheError, WindowCache
 from models.config import SpeculatorConfig
 from models.contract import LayerCache, Row
 from models.experts import FeedForward
+from models.slack import NEAR
 
-_TAKEN_BACK = 1
-"""A session may end so many rows before the one that its context took up last."""
+_TAKEN_BACK = NEAR
+"""A session may end, or be kept, so many rows before the one that its context took up last."""
 
 
 class StandaloneSpeculatorError(TypeError):

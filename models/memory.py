@@ -9,6 +9,7 @@ from models.config import SpeculatorConfig, TargetConfig
 from models.config_layers import AttentionConfig
 from models.errors import CheckpointError
 from models.loading import packed_group
+from models.slack import NEAR, slack
 
 GIB = 2**30
 
@@ -97,10 +98,10 @@ def footprint(
         target_weights: bytes of the weights as they run (`models.settling.held_bytes`).
         speculator_weights: the same.
     """
-    slack = 0 if speculator is None else 2 * speculator.block_size
+    back = slack(None if speculator is None else speculator.block_size)
     own = speculator.attention if speculator is not None else ()
-    sliding = [(layer, layer.window, slack) for layer in target.attention if layer.window is not None]
-    sliding += [(layer, layer.window, 0) for layer in own if layer.window is not None]
+    sliding = [(layer, layer.window, back) for layer in target.attention if layer.window is not None]
+    sliding += [(layer, layer.window, NEAR) for layer in own if layer.window is not None]
     return Footprint(
         target=target_weights,
         speculator=speculator_weights,
@@ -119,9 +120,9 @@ def row_bytes(layer: AttentionConfig, width: int) -> int:
     return 2 * layer.kv_heads * (layer.head_dim * layer.kv_bits // 8 + 2 * width * groups)
 
 
-def buffer_rows(window: int, slack: int) -> int:
+def buffer_rows(window: int, back: int) -> int:
     """Rows that a sliding layer's cache holds room for (`models.cache.WindowCache`)."""
-    return window - 1 + slack + max(_SPARE_ROWS, window // 2)
+    return window - 1 + back + max(_SPARE_ROWS, window // 2)
 
 
 def workspace(target: TargetConfig, width: int) -> int:

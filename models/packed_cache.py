@@ -51,16 +51,16 @@ class PackedCache:
             raise CacheError(f"cannot go back {n} tokens of {self.offset}")
         self.offset -= n
 
-    def snapshot(self, start: int) -> Rows:
-        """Copies, not yet evaluated, of the packed rows from `start` on.
+    def snapshot(self, start: int, stop: int) -> Rows:
+        """Copies, not yet evaluated, of the packed rows `start..stop`.
 
         Raises:
-            CacheError: `start` is not between 0 and the offset.
+            CacheError: they are not all there.
         """
-        if not 0 <= start <= self.offset:
-            raise CacheError(f"cannot copy rows from {start} on: {self.offset} were seen")
-        held = self._buffers if start < self.offset else []
-        return Rows(start, self.offset, tuple(copied(buffer, start, self.offset) for buffer in held), whole=True)
+        if not 0 <= start <= stop <= self.offset:
+            raise CacheError(f"cannot copy rows {start}..{stop}: {self.offset} were seen")
+        held = self._buffers if start < stop else []
+        return Rows(start, stop, tuple(copied(buffer, start, stop) for buffer in held), whole=True)
 
     def restore(self, parts: Sequence[Rows]) -> None:
         """Hold the packed rows of `parts`, which lie end to end from 0 on, in buffers of its own.

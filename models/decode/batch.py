@@ -133,7 +133,7 @@ class Batch:
     def cancel(self, session: Session) -> None:
         """End a session now. What it has read is kept, its caches are let go, and rows under way are not looked at."""
         if session.finish is None:
-            self._launcher.keep(session, over=True)
+            self._launcher.keep(session)
             session.close("cancelled")
         self._scored.pop(session, None)
         self._leave(session)
@@ -143,7 +143,7 @@ class Batch:
 
         What it has read is kept where there is room for that. Rows under way are not looked at, and run again later.
         """
-        self._launcher.keep(session, over=True, unread=1)
+        self._launcher.keep(session, unread=1)
         session.park()
         self._flight = None if self._flight is None else self._flight.without(session)
         self._disturbed = True
@@ -255,6 +255,8 @@ class Batch:
             session = share.session
             if session.tally.started is None:
                 session.tally.started = max(landing.since, self._landed)
+            if session.finish is None and share.marks:
+                self._launcher.pass_by(session, share.marks)
             if session.finish is None and share.draws:
                 left = session.budget(unread=False)
                 drawn = share.drawn(ids, landing.round.drawn_from)
@@ -264,8 +266,6 @@ class Batch:
                 self._pace.compared(session, share.block, kept.agreed, list(zip(other, drawn, strict=False)))
                 scores = share.scores(ids, landing.round.scored_from)[: len(kept.ids)]
                 updates.append(_update(share, kept, scores, self._scored.pop(session, None)))
-            elif session.finish is None and share.mark:
-                self._launcher.keep(session, over=False)
         self._landed = now
         self._sessions = [session for session in self._sessions if session.finish is None]
         self._rounds += 1
@@ -291,7 +291,7 @@ class Batch:
             if session.speculates:
                 session.pending.append(Tapped(landed.taps, share.row, share.row + kept.rows))
         if kept.finish is not None:
-            self._launcher.keep(session, over=True)
+            self._launcher.keep(session)
             session.close(kept.finish)
 
     def _why_never(self, request: Request) -> str | None:

@@ -13,8 +13,6 @@ PATIENCE = 2
 """Ids before a prediction's first that do not make it look elsewhere."""
 TRUSTED = 8
 """A source that foretold so many ids in a row is judged apart."""
-GIVEN_ROWS = 16
-"""The widest block of drafts that need no network, the anchor's row included."""
 READ_AT_ONCE = 512
 """Ids taken into the index of copies in one round: a long prompt that was resumed must not hold up the others."""
 ID_BITS = 32

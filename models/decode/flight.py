@@ -32,8 +32,8 @@ class Share:
     score: int
     """Place of its first score among all scores, and how many alternatives each has (None: it has no scores)."""
     top: int | None
-    mark: bool
-    """The rows end at a mark: what its caches hold is kept before anything else is enqueued for it."""
+    marks: tuple[int, ...]
+    """Its rows reach these: what its caches hold there is kept before anything else is enqueued for it."""
 
     @property
     def drafts(self) -> int:
@@ -96,7 +96,7 @@ class Flight:
     @property
     def marked(self) -> bool:
         """Whether a session is to be kept as this leaves it."""
-        return any(share.mark and share.session.finish is None for share in self.shares)
+        return any(share.marks and share.session.finish is None for share in self.shares)
 
     def without(self, session: Session) -> "Flight":
         """The same round, in which nobody looks at the rows of one session."""
@@ -122,7 +122,7 @@ def flight(
     for (session, part, block), length in zip(parts, known, strict=True):
         stop = part.position + part.known
         places = row, part.rows, block, draft, pick, score
-        marked = stop in session.marks
+        marked = tuple(mark for mark in session.marks if part.position < mark <= stop)
         shares.append(Share(session, stop == length, stop - 1, *places, part.top_logprobs, marked))
         row, draft, pick = row + part.rows, draft + block.drawn, pick + block.count + 1
         score += 0 if part.top_logprobs is None else (part.drafts + 1) * score_width(part.top_logprobs)

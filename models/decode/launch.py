@@ -7,13 +7,14 @@ import mlx.core as mx
 
 from models.contract import Speculator, Target
 from models.decode.constraint import Masks
-from models.decode.drafts import GIVEN_ROWS, Drafts
+from models.decode.drafts import Drafts
 from models.decode.flight import Flight, Share, flight
 from models.decode.prefix import NEAR_MISS, PrefixStore
 from models.decode.reading import portions
 from models.decode.session import Session, Tapped
 from models.decode.speculate import Part, absorb, run
 from models.decode.trie import agreement
+from models.slack import slack
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +33,7 @@ class Launcher:
 
     def __init__(self, target: Target, speculator: Speculator | None, prefix: PrefixStore | None) -> None:
         self._target, self._speculator, self._prefix = target, speculator, prefix
-        # A session that ends may have a whole block enqueued behind its last round.
-        self._slack = 2 * max(GIVEN_ROWS, 1 if speculator is None else speculator.block_size)
+        self._slack = slack(None if speculator is None else speculator.block_size)
         self._masks: Masks | None = None
 
     def launch(
@@ -94,8 +94,8 @@ class Launcher:
             return False
         prompt, gain = session.request.prompt, 0
         for other in others:
-            # What it has passed is held already, and what it drafts without serves nobody who drafts.
-            ahead = [mark for mark in other.marks if other.fed <= mark < len(prompt)]
+            # What it drafts without serves nobody who drafts.
+            ahead = [mark for mark in other.marks if mark < len(prompt)]
             if ahead and other.speculates >= session.speculates:
                 shared = agreement(session.prompt_ids, other.prompt_ids)
                 gain = max([gain, *(mark for mark in ahead if mark <= shared)])
@@ -146,8 +146,8 @@ class Launcher:
             session.cached, session.parted_at = found.offset, found.agreed if found.parted else None
         session.marks = prefix.places(session.request.marks, found, len(session.request.prompt))
 
-    def keep(self, session: Session, *, over: bool, unread: int = 0) -> None:
-        """Leave a mark where a session stands, for later ones to resume from; where it is `over`, on disk too.
+    def keep(self, session: Session, unread: int = 0) -> None:
+        """Leave a mark where a session ends, for later ones to resume from, and on disk too.
 
         The last `unread` of its known tokens are left out: whoever resumes must have one to read.
         """
@@ -155,14 +155,30 @@ class Launcher:
             return
         try:
             session.settle(unread)
+            # The first may lie in rows that nobody looked at; who asks the same again cannot begin where they end.
+            for place in (*(mark for mark in session.marks if mark < session.fed), session.fed):
+                self._mark(session, place, self._prefix)
             if session.fed > session.cached:
-                self._catch_up([session] if session.pending else [])
-                self._prefix.keep(session.tokens(0, session.fed), session.caches, session.context)
-                if over:
-                    self._prefix.spill(session.tokens(0, session.fed))
+                self._prefix.spill(session.tokens(0, session.fed))
         except Exception:
             # What was decoded is right and stays so, even if it cannot be kept for later.
             logger.exception("a session of %d tokens could not be kept", session.length)
+
+    def pass_by(self, session: Session, marks: Sequence[int]) -> None:
+        """Leave marks where a session has just come by: nothing was enqueued for it since."""
+        session.marks = tuple(mark for mark in session.marks if mark not in marks)
+        if self._prefix is None or not session.caches:
+            return
+        try:
+            for mark in marks:
+                self._mark(session, mark, self._prefix)
+        except Exception:
+            logger.exception("a session of %d tokens could not be kept", session.length)
+
+    def _mark(self, session: Session, place: int, prefix: PrefixStore) -> None:
+        if place > session.cached:
+            self._catch_up([session] if session.pending else [])
+            prefix.keep(session.tokens(0, place), session.caches, session.context)
 
     def _catch_up(self, sessions: Sequence[Session]) -> None:
         if self._speculator is not None and sessions:

@@ -8,11 +8,12 @@ from models.decode.acceptance import Record, Subject
 from models.decode.blocks import Choice, Offer, Wish
 from models.decode.costs import bucket
 from models.decode.coupling import Coupling, Heat
-from models.decode.drafts import GIVEN_ROWS, Drafts, Proposal
+from models.decode.drafts import Drafts, Proposal
 from models.decode.flight import Flight
 from models.decode.reading import FIRST, Others
 from models.decode.session import InvalidRequest, Session
 from models.decode.width import Table, accept, candidates, decide, learn
+from models.slack import GIVEN_ROWS
 
 FRESH = 2
 """Blocks of a phase in one answer before its drafts are known from itself."""

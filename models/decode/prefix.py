@@ -116,23 +116,22 @@ class PrefixStore:
             self._touch(node)
 
     def keep(self, tokens: Sequence[int], caches: Sequence[LayerCache], context: Sequence[LayerCache]) -> None:
-        """Leave a mark after `tokens`, where `caches` stand, and the context too if it is not empty.
+        """Leave a mark after `tokens`, where `caches` stand or stood before, and the context too if it is not empty.
 
         Raises:
             CacheError: a cache holds less than its snapshot needs.
-            PrefixStoreError: the caches do not stand where `tokens` end.
+            PrefixStoreError: there are no tokens.
         """
         ids = np.asarray(tokens, np.int32)
-        offsets = {cache.offset for cache in (*caches, *context)}
-        if offsets != {ids.size} or not ids.size:
-            raise PrefixStoreError(f"a mark after {ids.size} tokens cannot be taken from caches at {sorted(offsets)}")
+        if not ids.size:
+            raise PrefixStoreError("a mark needs a token before it")
         known = walk(self._root, ids)
         if not _adds(known, ids.size, bool(context)):
             self._touch(known.node)
             return
-        parts = dict(enumerate(cache.snapshot(known.agreed) for cache in caches))
+        parts = dict(enumerate(cache.snapshot(known.agreed, ids.size) for cache in caches))
         whole = {layer: rows for layer, rows in parts.items() if rows.whole}
-        held = tuple(cache.snapshot(0) for cache in context) if context else None
+        held = tuple(cache.snapshot(0, ids.size) for cache in context) if context else None
         state = State({layer: rows for layer, rows in parts.items() if not rows.whole}, held)
         shared = sum(rows.nbytes for node in known.node.path for rows in node.whole.values()) + ids.nbytes
         if shared + state.nbytes + sum(rows.nbytes for rows in whole.values()) > self.budget:

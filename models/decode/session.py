@@ -16,6 +16,7 @@ from models.decode.prefix import Fetch
 from models.decode.processors import Past
 from models.decode.request import EmptyPrompt, InvalidRequest, Request, Sampling, Speculation
 from models.decode.trie import Ids
+from models.slack import NEAR
 
 __all__ = [
     "EmptyPrompt",
@@ -115,7 +116,7 @@ class Session:
         self.context: Sequence[LayerCache] = ()
         self.pending: list[Tapped] = []
         self.marks: tuple[int, ...] = ()
-        """Places where a prompt chunk ends so that the caches can be kept, in order."""
+        """Places still to come at which the caches are to be kept, in order."""
         self.fetch: Fetch | None = None
         """What it could resume from, on its way from disk."""
         self.cached = 0
@@ -199,8 +200,8 @@ class Session:
 
     @property
     def to_mark(self) -> int:
-        """Tokens up to the next mark, or more than there are."""
-        return next((mark - self.fed for mark in self.marks if mark > self.fed), self.length + 1)
+        """Tokens up to the next mark that a prompt chunk must end at, or more than there are."""
+        return next((mark - self.fed for mark in self.marks if self.fed < mark < self.length - NEAR), self.length + 1)
 
     def settle(self, unread: int = 0) -> None:
         """Go back to the last place that caches and context have both reached with known tokens but the last `unread`.

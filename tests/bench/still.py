@@ -30,8 +30,8 @@ class StillCache:
     def rollback(self, n: int) -> None:
         self.offset -= n
 
-    def snapshot(self, start: int) -> Rows:
-        return Rows(start, self.offset, (), whole=True)
+    def snapshot(self, start: int, stop: int) -> Rows:
+        return Rows(start, stop, (), whole=True)
 
     def restore(self, parts: Sequence[Rows]) -> None:
         self.offset = parts[-1].stop

@@ -43,8 +43,10 @@ class History:
             raise CacheSpent(n)
         self.held = self.held[: self.held.size - n]
 
-    def snapshot(self, start: int) -> Rows:
-        return Rows(start, self.offset, (copied(self.held[:, None], start, self.offset),), whole=True)
+    def snapshot(self, start: int, stop: int) -> Rows:
+        if not 0 <= start <= stop <= self.offset:
+            raise CacheSpent(stop)
+        return Rows(start, stop, (copied(self.held[:, None], start, stop),), whole=True)
 
     def restore(self, parts: Sequence[Rows]) -> None:
         assert self.offset == 0

@@ -38,7 +38,7 @@ def seen(caches: Sequence[LayerCache]) -> list[list[float]]:
     """All that the next token would see of each cache."""
     shown = []
     for cache in caches:
-        (row,) = [cache.snapshot(0)]
+        (row,) = [cache.snapshot(0, cache.offset)]
         shown.append([] if not row.arrays else np.asarray(row.arrays[0][0, 0, :, 0]).tolist())
     return shown
 
@@ -50,14 +50,14 @@ def cold(tokens: Sequence[int], *, drafting: bool) -> list[list[float]]:
     return seen(caches)
 
 
-def kept(store: PrefixStore, tokens: Sequence[int], *, drafting: bool = True) -> None:
-    """Read all of `tokens` and leave a mark after them, resuming where that is possible."""
+def kept(store: PrefixStore, tokens: Sequence[int], *, drafting: bool = True, beyond: Sequence[int] = ()) -> None:
+    """Read all of `tokens`, and more, and leave a mark after them, resuming where that is possible."""
     caches, context = fresh(), fresh_context() if drafting else []
     found = store.find(tokens, drafting=drafting)
     if found.mark is not None:
         store.restore(found.mark, caches, context)
-    read(caches, tokens, found.offset)
-    read(context, tokens, found.offset)
+    read(caches, (*tokens, *beyond), found.offset)
+    read(context, (*tokens, *beyond), found.offset)
     store.keep(tokens, caches, context)
 
 
@@ -74,7 +74,7 @@ class Twin(RuleBasedStateMachine):
     def go_on(self, data: st.DataObject, more: list[int], drafting: bool) -> None:
         known = data.draw(st.sampled_from(self.told))
         tokens = (*known[: data.draw(st.integers(0, len(known)))], *more)
-        kept(self.store, tokens, drafting=drafting)
+        kept(self.store, tokens, drafting=drafting, beyond=more[: data.draw(st.integers(0, 1))])
         self.told.append(tokens)
         self.marks[tokens] = self.marks.get(tokens, False) or drafting
 
@@ -198,12 +198,18 @@ def test_at_least_one_token_is_read_again() -> None:
     assert store.find(range(20), drafting=True).offset == 10
 
 
-def test_a_mark_elsewhere_than_the_caches_stand_is_refused() -> None:
+def test_a_mark_where_the_caches_do_not_stand_yet_or_stood_too_long_ago_is_refused() -> None:
     store = PrefixStore(LARGE)
     caches = fresh()
-    read(caches, [1, 2, 3])
-    with pytest.raises(PrefixStoreError, match=r"after 2 tokens cannot be taken from caches at \[3\]"):
-        store.keep([1, 2], caches, [])
+    read(caches, range(80))
+    with pytest.raises(CacheError, match=r"cannot copy rows 0\.\.81: 80 were seen"):
+        store.keep(range(81), caches, [])
+    with pytest.raises(CacheError, match=r"sees rows 56\.\.60, and those before 64 are gone"):
+        store.keep(range(60), caches, [])
+    with pytest.raises(PrefixStoreError, match="a mark needs a token before it"):
+        store.keep([], caches, [])
+    assert store.marks == 0
+    store.check()
 
 
 def test_caches_that_hold_something_resume_nowhere() -> None:

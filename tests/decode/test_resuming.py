@@ -12,6 +12,7 @@ from models.decode.launch import LAZY_ROWS
 from models.decode.prefix import PrefixStore
 from models.decode.session import Request, Sampling, Session, Speculation
 from models.decode.width import Table
+from models.slack import NEAR
 from tests.decode.random_pair import LARGE, PROMPT, SAMPLINGS, Pair, active_memory, asked
 from tests.decode.scripted import run_all, text
 
@@ -142,6 +143,29 @@ def test_what_a_cancelled_session_has_read_is_kept(pair: Pair, steps: int, specu
     assert said == write(pair, None, asked(PROMPT))[1]
     onwards = (*PROMPT, *said, 9)
     assert write(pair, store, asked(onwards))[1] == write(pair, None, asked(onwards))[1]
+
+
+@pytest.mark.parametrize("max_tokens", [1, 40])
+@pytest.mark.parametrize("speculation", ["always", "off"])
+def test_a_mark_near_the_end_of_a_prompt_costs_no_pass_of_its_own(
+    pair: Pair, speculation: Speculation, max_tokens: int
+) -> None:
+    store, near = PrefixStore(LARGE), len(PROMPT) - NEAR
+    batch = Batch(pair.target, pair.speculator, prefix=store)
+    marks = [100, near - 1, near, len(PROMPT) - 2]
+    session = batch.add(asked(PROMPT, speculation=speculation, marks=marks, max_tokens=max_tokens))
+    rounds = 0
+    while not session.emitted:
+        batch.step()
+        rounds += 1
+    # Chunks end at 100 and before the nearest three, and the third round draws.
+    assert rounds == 3
+    run_all(batch)
+    for mark in marks[1:]:
+        other = asked((*PROMPT[:mark], 7, 8, 9), speculation=speculation)
+        resumed, said = write(pair, store, other)
+        assert resumed.stats.cached_tokens == mark
+        assert said == write(pair, None, other)[1]
 
 
 def test_a_failed_session_starts_over_without_the_store(pair: Pair) -> None:

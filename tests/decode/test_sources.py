@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from models.decode.batch import Batch
-from models.decode.drafts import GIVEN_ROWS
 from models.decode.session import InvalidRequest, Request, Sampling, Speculation
+from models.slack import GIVEN_ROWS
 from tests.decode.scripted import (
     VOCAB,
     ScriptedSpeculator,

@@ -63,8 +63,8 @@ class TrippingHistory(History):
     def rollback(self, n: int) -> None:
         self._wire.over("rollback", lambda: super(TrippingHistory, self).rollback(n))
 
-    def snapshot(self, start: int) -> Rows:
-        return self._wire.over("snapshot", lambda: super(TrippingHistory, self).snapshot(start))
+    def snapshot(self, start: int, stop: int) -> Rows:
+        return self._wire.over("snapshot", lambda: super(TrippingHistory, self).snapshot(start, stop))
 
     def restore(self, parts: Sequence[Rows]) -> None:
         self._wire.over("restore", lambda: super(TrippingHistory, self).restore(parts))

@@ -90,11 +90,11 @@ def test_a_context_is_the_same_however_it_came_in(speculator: DFlashLaguna, step
 def test_a_row_longer_than_the_window_is_kept_at_its_absolute_positions_only_at_its_end(
     speculator: DFlashLaguna, plain: PlainDFlash
 ) -> None:
-    taps = states()
-    caches = context(speculator, fused(speculator, taps), [4, CONTEXT])
+    taps = states(length := 6 * WINDOW)
+    caches = context(speculator, fused(speculator, taps), [4, length])
     expected = plain.draft([tap.astype(np.float64) for tap in taps], anchor=5, drafts=7)
     assert_same(block(speculator, caches, 7), expected, CLOSE)
-    assert max(array.shape[2] for cache in caches for array in cache.arrays) < CONTEXT + WINDOW
+    assert max(array.shape[2] for cache in caches for array in cache.arrays) < length
 
 
 @pytest.mark.parametrize("length", [1, 7, WINDOW - 1, WINDOW, WINDOW + 1, WINDOW + 2, CONTEXT])

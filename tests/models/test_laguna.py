@@ -182,7 +182,7 @@ def test_a_foreign_cache_is_refused_by_name(target: Laguna) -> None:
         arrays = ()
 
         def rollback(self, n: int) -> None: ...
-        def snapshot(self, start: int) -> Rows:
+        def snapshot(self, start: int, stop: int) -> Rows:
             raise NotImplementedError
 
         def restore(self, parts: Sequence[Rows]) -> None: ...

@@ -26,6 +26,7 @@ from models.memory import (
 )
 from models.runtime import load_runtime
 from models.settling import weigh
+from models.slack import NEAR
 from tests.models.published import M_1, S_2_1, XS_2_1, XS_2_1_DFLASH
 
 KIB, MIB = 2**10, 2**20
@@ -47,7 +48,8 @@ def test_xs_2_1_takes_40_kib_a_token_and_60_mib_of_windows() -> None:
 def test_the_speculators_context_is_10_mib_of_rows_and_its_target_can_go_back_two_blocks() -> None:
     alone, pair = sums(XS_2_1), sums(XS_2_1, XS_2_1_DFLASH)
     assert round((pair.window_rows - alone.window_rows) / MIB) == 10
-    assert pair.per_session - alone.per_session == 30 * 32 * 4 * KIB + 5 * buffer_rows(512, 0) * 4 * KIB
+    assert alone.per_session == 30 * buffer_rows(512, 32) * 4 * KIB
+    assert pair.per_session - alone.per_session == 5 * buffer_rows(512, NEAR) * 4 * KIB
     assert pair.per_token == alone.per_token
 
 

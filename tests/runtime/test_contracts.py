@@ -31,7 +31,9 @@ def within(module: str, names: set[str]) -> bool:
 
 def test_the_decoding_loop_is_kept_from_every_module_of_models_but_the_contract() -> None:
     contract = CONTRACTS["the decoding loop knows the networks by their contract alone"]
-    kept = set(contract["forbidden_modules"]) | {"models.contract", *contract["source_modules"]}
+    # The contract's plain numbers lie apart, for whoever reckons without arrays.
+    agreed = {"models.contract", "models.slack"}
+    kept = set(contract["forbidden_modules"]) | agreed | set(contract["source_modules"])
     assert {name for name in modules("models") if not within(name, kept)} == set()
 
 
