@@ -96,8 +96,8 @@ class Batch:
         self._scoring: dict[Session, Scoring] = {}
         self._scored: dict[Session, tuple[Scored, ...]] = {}
         self._flight: Flight | None = None
-        self._landed, self._rounds = 0.0, 0
-        self._disturbed = False
+        self._passed: list[tuple[Session, tuple[int, ...]]] = []
+        self._landed, self._rounds, self._disturbed = 0.0, 0, False
 
     @property
     def learned(self) -> Table:
@@ -170,6 +170,10 @@ class Batch:
         own, until they are past that point; one that raises alone ends with the error.
         """
         updates: list[Update] = []
+        passed, self._passed = self._passed, []
+        for session, marks in passed:
+            # The last step came by these, and its ids did not wait for them.
+            self._launcher.pass_by(session, marks)
         # What lands in this step also waited for that, or for a parking, so its time says nothing of its cost.
         self._disturbed |= bool(self._scoring)
         self._score(updates)
@@ -231,7 +235,7 @@ class Batch:
                 if plan.plain and (plan.blocks or not landing.picks()):
                     ahead = self._launch(sessions, landing, plan, 0.0)
             self._land(landing, updates, followed=ahead is not None)
-        if together and ahead is None:
+        if together and ahead is None and not self._passed:
             plan = self._pace.plan(self._sessions)
             # Enqueuing may wait for the device: nobody's latest ids stay here behind a whole chunk of a prompt.
             if plan.blocks or not updates:
@@ -255,8 +259,8 @@ class Batch:
             session = share.session
             if session.tally.started is None:
                 session.tally.started = max(landing.since, self._landed)
-            if session.finish is None and share.marks:
-                self._launcher.pass_by(session, share.marks)
+            if share.marks:
+                self._passed.append((session, share.marks))
             if session.finish is None and share.draws:
                 left = session.budget(unread=False)
                 drawn = share.drawn(ids, landing.round.drawn_from)

@@ -165,10 +165,10 @@ class Launcher:
             logger.exception("a session of %d tokens could not be kept", session.length)
 
     def pass_by(self, session: Session, marks: Sequence[int]) -> None:
-        """Leave marks where a session has just come by: nothing was enqueued for it since."""
-        session.marks = tuple(mark for mark in session.marks if mark not in marks)
+        """Leave marks where a session has just come by, if it still has caches: nothing was enqueued for it since."""
         if self._prefix is None or not session.caches:
             return
+        session.marks = tuple(mark for mark in session.marks if mark not in marks)
         try:
             for mark in marks:
                 self._mark(session, mark, self._prefix)
