@@ -1,6 +1,5 @@
 """The laws again, with the real networks on a small random checkpoint whose window the text crosses many times."""
 
-import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -13,6 +12,7 @@ from models.contract import Row, Speculator, Target
 from models.decode.batch import Batch
 from models.decode.session import Request, Sampling, Session, Speculation
 from tests.decode.forwarding import Forwarding
+from tests.decode.random_pair import active_memory
 from tests.decode.scripted import run_all, text
 from tests.models.tiny_checkpoint import SPECULATOR, write_pair
 
@@ -95,16 +95,15 @@ def test_same_seed_same_text_beside_three_others_that_come_and_go(
 def test_sessions_that_are_over_leave_no_memory_behind(pair: Pair) -> None:
     batch = Batch(pair.target, pair.speculators[8], prefill_chunk=20)
     write(batch, request(SAMPLINGS[0]))
-    gc.collect()
-    before = mx.get_active_memory()
+    before = active_memory()
     for speculation in ("off", "always"):
         left = batch.add(request(SAMPLINGS[1], speculation))
         for _ in range(4):
             batch.step()
-        assert mx.get_active_memory() > before
+        assert active_memory() > before
         batch.cancel(left)
         write(batch, *[request(sampling, speculation) for sampling in SAMPLINGS])
-        assert mx.get_active_memory() == before
+        assert active_memory() == before
 
 
 @dataclass(frozen=True)
