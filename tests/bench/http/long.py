@@ -15,7 +15,7 @@ from tests.bench.http.waves import beside, together
 from tests.bench.servers import Server, ours, serving
 
 ANSWER, LONG_ANSWER = 256, 1536
-PAIRS = 5
+PAIRS = 8
 """Answers a repeat that are compared with the bare loop's: a second each, and no second is like another."""
 OVER_BARE: tuple[Speculation, ...] = ("off", "always")
 """Ways of decoding whose rounds are the same in both processes."""
