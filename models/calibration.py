@@ -31,15 +31,13 @@ class Measured:
     target: str
     speculator: str | None
     packed: Mapping[str, int] = field(default_factory=dict)
-    """Bits of what is packed as it is loaded or kept, by name: a round with it takes another time."""
+    """As `Loading.packed` has it."""
 
     @classmethod
     def here(cls, target: str, speculator: str | None, loading: Loading = DEFAULTS) -> Self:
         """This pair, loaded so, on the default device."""
         device = default_device()
-        bits = {"speculator": loading.speculator_bits, "fp8": loading.fp8_bits, "kv": loading.kv_bits}
-        packed = {name: each for name, each in bits.items() if each is not None}
-        return cls(device.name, device.dtype, target, speculator, packed)
+        return cls(device.name, device.dtype, target, speculator, loading.packed)
 
 
 def write_calibration(path: Path, measured: Measured, table: Table) -> None:

@@ -1,5 +1,6 @@
 """How a pair is loaded, where there is a choice."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -38,6 +39,12 @@ class Loading:
     memory_limit: float | None = None
     calibration: Path | None = None
     report: Report = unreported
+
+    @property
+    def packed(self) -> Mapping[str, int]:
+        """Bits of what is packed as it is loaded or kept, by name: rounds take another time with it."""
+        bits = {"speculator": self.speculator_bits, "fp8": self.fp8_bits, "kv": self.kv_bits}
+        return {name: each for name, each in bits.items() if each is not None}
 
 
 DEFAULTS = Loading()
