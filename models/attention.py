@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -11,28 +10,15 @@ from models.cache import CacheError, FullCache, WindowCache
 from models.config_layers import AttentionConfig
 from models.contract import Row
 from models.joining import Projection, join
+from models.kernels import Attend
 from models.packed_cache import PackedCache
 from models.rope import Rotary
 
 KVCache = FullCache | PackedCache | WindowCache
 
-Mask = Literal["causal"] | mx.array | None
-
 
 class RowError(ValueError):
     """The rows of a pass do not fit the flat batch, or own no caches for it."""
-
-
-def window_mask(offset: int, length: int, window: int | None) -> Mask:
-    """The mask of `length` queries that follow `offset` tokens, over the keys that a cache hands out for them."""
-    if length == 1:
-        return None
-    if window is None or offset + length <= window:
-        return "causal"
-    seen = min(offset, window - 1)
-    keys = mx.arange(seen + length)
-    queries = keys[seen:, None]
-    return (keys <= queries) & (keys > queries - window)
 
 
 @dataclass(frozen=True)
@@ -46,8 +32,6 @@ class Layout:
     total: int
     cuts: list[int]
     caches: tuple[tuple[KVCache, ...], ...]
-    offsets: tuple[int, ...]
-    lengths: tuple[int, ...]
     positions: int | mx.array
 
     @classmethod
@@ -74,14 +58,8 @@ class Layout:
             total=total,
             cuts=[row.stop for row in rows[:-1]],
             caches=tuple(tuple(own(row.caches[layer]) for row in rows) for layer in range(layers)),
-            offsets=offsets,
-            lengths=lengths,
             positions=offsets[0] if len(rows) == 1 else mx.array(places, dtype=mx.int32),
         )
-
-    def masks(self, window: int | None) -> tuple[Mask, ...]:
-        """One mask a row, for layers that see `window` keys."""
-        return tuple(window_mask(at, length, window) for at, length in zip(self.offsets, self.lengths, strict=True))
 
 
 def own(cache: object) -> KVCache:
@@ -127,9 +105,15 @@ class Attention(nn.Module):
         self._joined = join(parts)
 
     def __call__(
-        self, x: mx.array, layout: Layout, caches: Sequence[KVCache], masks: Sequence[Mask], *, remember: bool = True
+        self,
+        x: mx.array,
+        layout: Layout,
+        caches: Sequence[KVCache],
+        attend: Attend,
+        *,
+        remember: bool = True,
     ) -> mx.array:
-        """Attend for `x` [T, hidden], one cache and one mask a row.
+        """Attend for `x` [T, hidden], one cache a row.
 
         Without `remember` the caches are read and left as they are (a speculator's block over its context).
         """
@@ -138,14 +122,11 @@ class Attention(nn.Module):
         turned = self.placed(to_turn, self._norm_weights() if self._norms is None else self._norms, layout)
         queries, keys, values = turned[:, :heads], turned[:, heads:], by_head(values, layout, self.config.head_dim)
         if len(caches) == 1:
-            out = self._row(queries, keys, values, caches[0], masks[0], remember)
+            out = self._row(queries, keys, values, caches[0], attend, remember)
         else:
             parts = zip(*(mx.split(part, layout.cuts, axis=2) for part in (queries, keys, values)), strict=True)
             out = mx.concatenate(
-                [
-                    self._row(*part, cache, mask, remember)
-                    for part, cache, mask in zip(parts, caches, masks, strict=True)
-                ],
+                [self._row(*part, cache, attend, remember) for part, cache in zip(parts, caches, strict=True)],
                 axis=2,
             )
         return self.o_proj(self._gated(out.transpose(0, 2, 1, 3), gates))
@@ -183,14 +164,13 @@ class Attention(nn.Module):
         return self._rotary(x[:, :, None], positions).transpose(2, 1, 0, 3)
 
     def _row(
-        self, queries: mx.array, keys: mx.array, values: mx.array, cache: KVCache, mask: Mask, remember: bool
+        self, queries: mx.array, keys: mx.array, values: mx.array, cache: KVCache, attend: Attend, remember: bool
     ) -> mx.array:
         if remember:
             keys, values = cache.update(keys, values)
         elif isinstance(cache, WindowCache):
             keys, values = cache.peek(keys, values)
-        scale = self.config.head_dim**-0.5
-        return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask)
+        return attend(queries, keys, values, self.config.head_dim**-0.5)
 
     def _gated(self, out: mx.array, gates: Sequence[mx.array]) -> mx.array:
         """Attention output [1, T, heads, head_dim] to [T, heads * head_dim], gated in float32 and cast back."""

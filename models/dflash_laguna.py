@@ -11,11 +11,12 @@ from typing import Never
 import mlx.core as mx
 import mlx.nn as nn
 
-from models.attention import Attention, KVCache, Layout, Mask, by_head, own
+from models.attention import Attention, KVCache, Layout, by_head, own
 from models.cache import CacheError, WindowCache
 from models.config import SpeculatorConfig
 from models.contract import LayerCache, Row
 from models.experts import FeedForward
+from models.kernels import Attend, attend_over
 from models.slack import NEAR
 
 _TAKEN_BACK = NEAR
@@ -48,9 +49,9 @@ class DraftBlock(nn.Module):
         """Keys and values [1, kv_heads, T, head_dim] of context rows, which pass this layer's own norm."""
         return self.self_attn.keys_and_values(self.input_layernorm(fused), layout)
 
-    def __call__(self, x: mx.array, layout: Layout, caches: Sequence[KVCache], masks: Sequence[Mask]) -> mx.array:
+    def __call__(self, x: mx.array, layout: Layout, caches: Sequence[KVCache], attend: Attend) -> mx.array:
         """Block rows [T, hidden] to [T, hidden], over the contexts, which stay as they are."""
-        h = x + self.self_attn(self.input_layernorm(x), layout, caches, masks, remember=False)
+        h = x + self.self_attn(self.input_layernorm(x), layout, caches, attend, remember=False)
         return h + self.mlp(self.post_attention_layernorm(h))
 
 
@@ -177,10 +178,10 @@ class DFlashLaguna(nn.Module):
         """
         layout = Layout.of(rows, rows[-1].stop, self.config.num_layers)
         ids, drafts = self._blocks(anchors, rows)
-        masks = {window: layout.masks(window) for window in {a.window for a in self.config.attention}}
         x = self._vocabulary.embed(ids)
+        attends = {window: attend_over(window, x.dtype) for window in {a.window for a in self.config.attention}}
         for layer, attention, caches in zip(self.layers, self.config.attention, layout.caches, strict=True):
-            x = layer(x, layout, caches, masks[attention.window])
+            x = layer(x, layout, caches, attends[attention.window])
         return self._vocabulary.head(self.norm(x[drafts]))
 
     def _blocks(self, anchors: mx.array, rows: Sequence[Row]) -> tuple[mx.array, mx.array | slice]:

@@ -10,12 +10,13 @@ from dataclasses import replace
 import mlx.core as mx
 import mlx.nn as nn
 
-from models.attention import Attention, KVCache, Layout, Mask
+from models.attention import Attention, KVCache, Layout
 from models.cache import FullCache, WindowCache
 from models.config import TargetConfig
 from models.config_layers import AttentionConfig, Gating
 from models.contract import LayerCache, Output, Row
 from models.experts import Experts, FeedForward
+from models.kernels import Attend, attend_over
 from models.loading import packed_group
 from models.naming import named
 from models.packed_cache import PackedCache
@@ -39,9 +40,9 @@ class Block(nn.Module):
         self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.eps)
         self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.eps)
 
-    def __call__(self, x: mx.array, layout: Layout, caches: Sequence[KVCache], masks: Sequence[Mask]) -> mx.array:
+    def __call__(self, x: mx.array, layout: Layout, caches: Sequence[KVCache], attend: Attend) -> mx.array:
         """[T, hidden] to [T, hidden]."""
-        h = x + self.self_attn(self.input_layernorm(x), layout, caches, masks)
+        h = x + self.self_attn(self.input_layernorm(x), layout, caches, attend)
         return h + self.mlp(self.post_attention_layernorm(h))
 
 
@@ -94,12 +95,12 @@ class Laguna(nn.Module):
         """
         config = self.config
         layout = Layout.of(rows, ids.shape[0], config.num_layers)
-        masks = {window: layout.masks(window) for window in {attention.window for attention in config.attention}}
         portion = max(1, config.num_layers // PORTIONS)
         h = self.model.embed_tokens(ids)
+        attends = {window: attend_over(window, h.dtype) for window in {a.window for a in config.attention}}
         states: list[mx.array] = []
         for layer, attention, caches in zip(self.model.layers, config.attention, layout.caches, strict=True):
-            h = layer(h, layout, caches, masks[attention.window])
+            h = layer(h, layout, caches, attends[attention.window])
             states.append(h)
             if layout.total > len(rows) and len(states) % portion == 0:
                 mx.async_eval(h)

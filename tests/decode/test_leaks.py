@@ -8,6 +8,7 @@ import pytest
 from models.decode.batch import Batch
 from models.decode.prefix import PrefixStore
 from models.decode.session import Request, Sampling, Speculation
+from models.laguna import Laguna
 from tests.decode.random_pair import PROMPT, Pair, active_memory, asked
 
 BUDGET = 1 << 20
@@ -71,4 +72,8 @@ def test_hundreds_of_rounds_of_one_session_leave_memory_where_it_was(pair: Pair,
     warm, later = slice(1, 4), slice(-6, None)
     assert len(active) > 9
     assert max(active[later]) < 1.01 * max(active[warm])
-    assert max(peaks[later]) < 1.02 * max(peaks[warm])
+    # A longer context has more scores, which the CPU writes out, twice while they become powers.
+    assert isinstance(pair.target, Laguna)
+    heads, tokens = max(attention.heads for attention in pair.target.config.attention), 25 * (len(peaks) - 1)
+    scores = 2 * heads * (pair.speculator.block_size if speculation == "always" else 1) * tokens * mx.float32.size
+    assert max(peaks[later]) < 1.02 * max(peaks[warm]) + scores
