@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from models.tiny.recipe import words
+from models.tiny.recipe import chance, words
 from models.tiny.recipe.asks import FAMILIES, Ask, Family, invented_tool
 from models.tiny.recipe.words import invented, word
 
 Json = dict[str, Any]
 Said = tuple[str, str]
+
+CHANCE = 6
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,18 @@ def held_out(index: int) -> Chat:
     return _chat(Random(f"held out {index}"), hard=1.0)
 
 
+def held_out_chance(index: int) -> Chat:
+    """Chat number `index` of those that nobody can foretell and training never sees."""
+    return _chance(Random(f"held out chance {index}"))
+
+
 def training(index: int, hard: float = 1.0) -> Chat:
-    """Training chat number `index`; `hard` (0 to 1) scales how many tools, exchanges and pairs of calls it has."""
-    return _chat(Random(f"training {index}"), hard)
+    """Training chat number `index`; `hard` (0 to 1) scales how many tools, exchanges and pairs of calls it has.
+
+    One in `CHANCE` is an answer of chance.
+    """
+    rng = Random(f"training {index}")
+    return _chance(rng) if index % CHANCE == CHANCE - 1 else _chat(rng, hard)
 
 
 def _schema(rng: Random, family: Family) -> Json:
@@ -126,8 +137,7 @@ def _exchange(rng: Random, families: Sequence[Family], pair: bool, thinking: boo
     return [{"role": "user", "content": _together(rng, asks)}, caller, *told, answer]
 
 
-def _talk(rng: Random, memory: dict[str, str], thinking: bool) -> list[Json]:
-    said, answer = _plain(rng, memory)
+def _talk(said: str, answer: str, thinking: bool) -> list[Json]:
     turn: Json = {"role": "assistant", "content": answer}
     if thinking:
         turn["reasoning"] = "I answer directly."
@@ -165,10 +175,21 @@ def _chat(rng: Random, hard: float) -> Chat:
         if families and rng.random() < 0.8:
             messages += _exchange(rng, families, pair=rng.random() < 0.35 * hard, thinking=thinking)
         else:
-            messages += _talk(rng, memory, thinking)
+            messages += _talk(*_plain(rng, memory), thinking)
     turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
     if thinking and len(turns) > 1 and rng.random() < 0.15:
         for i in turns[:-1]:
             del messages[i]["reasoning"]
         turns = turns[-1:]
     return Chat(messages, [_schema(rng, family) for family in families], thinking, tuple(turns))
+
+
+def _chance(rng: Random) -> Chat:
+    """One or two answers of chance, sometimes with tools at hand that are not needed."""
+    thinking = rng.random() < 0.65
+    families = _families(rng, 1.0) if rng.random() < 0.2 else []
+    messages = _system(rng)
+    for _ in range(rng.choice((1, 1, 2))):
+        messages += _talk(*chance.said(rng), thinking)
+    turns = tuple(i for i, message in enumerate(messages) if message["role"] == "assistant")
+    return Chat(messages, [_schema(rng, family) for family in families], thinking, turns)

@@ -19,6 +19,8 @@ from models.tiny.recipe.train_target import make_optimizer
 from models.tiny.recipe.workers import Workers
 
 SAVE_SECONDS = 120.0
+SURE = 0.7
+"""From this probability on a target's likeliest id is its choice; below, others are as good."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +77,18 @@ def loss_of(speculator: Speculator, target: Target, batch: Batch, plan: Plan, dr
         teacher = target.lm_head(hidden.gather(1, rows[..., None].expand(-1, -1, hidden.shape[-1])))
         teacher = teacher.view(*anchors.shape, drafts, -1)
         best = teacher.argmax(-1)
-        # A draft counts only where the text up to it is what the target itself writes.
+        # A draft counts only where the text up to it is what the target itself writes, or may as well write.
         given = batch.ids.gather(1, rows + 1).view_as(best)
-        agreed = torch.cat((torch.ones_like(best[..., :1]), (best == given)[..., :-1].cumprod(-1)), -1)
+        chances = teacher.softmax(-1)
+        sure = chances.amax(-1) > SURE
+        own = ((best == given) | ~sure).long()
+        agreed = torch.cat((torch.ones_like(best[..., :1]), own[..., :-1].cumprod(-1)), -1)
         usable = batch.taught.gather(1, rows + 1).view_as(best) & (agreed > 0)
     logits = drafted(speculator, target, batch, taps, anchors, drafts)
     logs = logits.log_softmax(-1)
-    hard = -logs.gather(-1, best[..., None])[..., 0]
-    soft = (teacher.softmax(-1) * (teacher.log_softmax(-1) - logs)).sum(-1)
+    # Where the target is unsure its likeliest id is one of many, and only its distribution is worth learning.
+    hard = -logs.gather(-1, best[..., None])[..., 0] * sure
+    soft = (chances * (teacher.log_softmax(-1) - logs)).sum(-1)
     weights = usable.float() * torch.exp(-depth / plan.fade)
     accepted = ((logits.argmax(-1) == best) & usable).int().cumprod(-1).sum(-1).float().mean()
     return (weights * (0.5 * hard + 0.5 * soft)).sum() / weights.sum(), accepted.detach()
