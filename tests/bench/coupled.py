@@ -46,29 +46,39 @@ def coupled(
     """By temperature and task: drafts accepted a round in each way, and the loop's and always over the likeliest.
 
     Beside them, the share of the text that was not the target's likeliest: where that is small, the noise says little.
+    The last task, `all`, is all of them together.
     """
-    return {
-        str(temperature): {
-            name: _compared(target, speculator, task, Sampling(temperature, seed=1)) for name, task in tasks.items()
-        }
-        for temperature in TEMPERATURES
-    }
+    return {str(temperature): _at(target, speculator, tasks, temperature) for temperature in TEMPERATURES}
 
 
-def _compared(target: Target, speculator: Speculator, task: Task, sampling: Sampling) -> dict[str, float]:
+def _at(
+    target: Target, speculator: Speculator, tasks: Mapping[str, Task], temperature: float
+) -> dict[str, dict[str, float]]:
+    sampling = Sampling(temperature, seed=1)
     ways: dict[str, Speculator] = {
         "loop": speculator,
         "always": Decided(speculator, "always", sampling),
         "likeliest": Decided(speculator, "likeliest", sampling),
     }
-    answers = {way: _answers(target, drafter, task, sampling) for way, drafter in ways.items()}
-    if len({tuple(answer.ids for answer in own) for own in answers.values()}) > 1:
-        raise RuntimeError("the text hangs on what was drafted")
+    answers = {
+        name: {way: _answers(target, drafter, task, sampling) for way, drafter in ways.items()}
+        for name, task in tasks.items()
+    }
+    for name, own in answers.items():
+        if len({tuple(answer.ids for answer in answered) for answered in own.values()}) > 1:
+            raise RuntimeError(f"the text hangs on what was drafted: {name} at {temperature}")
+    unlike = {name: _unlike(target, task, answers[name]["likeliest"]) for name, task in tasks.items()}
+    every = {way: [answer for own in answers.values() for answer in own[way]] for way in ways}
+    found = {name: _compared(own, unlike[name]) for name, own in answers.items()}
+    return found | {"all": _compared(every, mx.concatenate(list(unlike.values())))}
+
+
+def _compared(answers: Mapping[str, Sequence[Answer]], unlike: mx.array) -> dict[str, float]:
     found = {way: _accepted(own) for way, own in answers.items()}
     return found | {
         "ratio": found["loop"] / found["likeliest"],
         "always_ratio": found["always"] / found["likeliest"],
-        "unlikely": _unlikely(target, task, answers["likeliest"]),
+        "unlikely": float(mx.mean(unlike)),
     }
 
 
@@ -83,11 +93,11 @@ def _accepted(answers: Sequence[Answer]) -> float:
     return sum(one.accepted for one in stats) / sum(one.rounds for one in stats)
 
 
-def _unlikely(target: Target, task: Task, answers: Sequence[Answer]) -> float:
-    """The share of the emitted ids that were not the target's likeliest where they stand."""
+def _unlike(target: Target, task: Task, answers: Sequence[Answer]) -> mx.array:
+    """Which of the emitted ids were not the target's likeliest where they stand: bool [ids of all answers]."""
     unlike = []
     for prompt, answer in zip(task.prompts, answers, strict=True):
         ids = mx.array((*prompt, *answer.ids), dtype=mx.int32)
         logits = target(ids, [Row(0, ids.size, target.make_caches(0, ids.size))]).logits
         unlike.append(mx.argmax(logits[len(prompt) - 1 : -1], axis=-1) != ids[len(prompt) :])
-    return float(mx.mean(mx.concatenate(unlike)))
+    return mx.concatenate(unlike)

@@ -59,7 +59,7 @@ GOALS = (
     *(
         Goal(
             f"drafts coupled where it pays against likeliest ones at {temperature}",
-            lambda f, temperature=temperature: f["coupled"][temperature]["chats"]["ratio"],
+            lambda f, temperature=temperature: f["coupled"][temperature]["all"]["ratio"],
             MORE,
             at_least=True,
         )

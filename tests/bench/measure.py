@@ -20,7 +20,7 @@ from models.decode.session import Request, Sampling, Speculation
 from models.decode.width import candidates
 from models.runtime import load_runtime
 from models.timing import calibrate
-from models.tiny.recipe.chats import held_out
+from models.tiny.recipe.chats import held_out, held_out_chance
 from models.tiny.recipe.score import turns_of
 from server.bench.answers import requests
 from server.bench.prompts import ASKS
@@ -38,6 +38,8 @@ CONTEXTS = (64, 256, 1024, 3072)
 """Tokens before the rounds that are timed."""
 PAST_WINDOW = 128
 """Twice the embedded target's window."""
+CHANCES = 8
+"""Chats of chance that are measured."""
 SPECULATION: tuple[Speculation, ...] = ("off", "auto", "always")
 
 
@@ -52,6 +54,8 @@ class Pair:
     task: Task
     open: Task
     """Prompts that the embedded pair was not taught to answer, so that its target is less sure of what it says."""
+    chance: Task
+    """Prompts whose answers nobody can foretell, which it was taught: digits, bits and dice."""
     encode: Callable[[str], list[int]]
 
 
@@ -68,8 +72,10 @@ def load(model: str | None, chats: int) -> Pair:
     task = Task(prompts, runtime.tokenizer.eos_ids, MAX_TOKENS)
     asked = [request("off").prompt for _, request in requests(runtime, ASKS, MAX_TOKENS)]
     others = Task(asked, task.stop_ids, MAX_TOKENS)
+    rolled = [prompt for index in range(CHANCES) for _, prompt, _ in turns_of(held_out_chance(index))]
+    chance = Task([tuple(runtime.tokenizer.encode(text)) for text in rolled], task.stop_ids, MAX_TOKENS)
     hidden = theirs.args.hidden_size
-    return Pair(runtime.target, runtime.speculator, hidden, theirs, task, others, runtime.tokenizer.encode)
+    return Pair(runtime.target, runtime.speculator, hidden, theirs, task, others, chance, runtime.tokenizer.encode)
 
 
 def race(pair: Pair, repeats: int) -> dict[str, list[list[Answer]]]:
@@ -201,7 +207,9 @@ def figures(pair: Pair, repeats: int, *, exact: bool) -> dict[str, Any]:
         | {
             "gemm_gflops": gemm_gflops(),
             "prompts": len(pair.task.prompts),
-            "coupled": coupled(pair.target, pair.speculator, {"chats": pair.task, "open": pair.open}),
+            "coupled": coupled(
+                pair.target, pair.speculator, {"chats": pair.task, "open": pair.open, "chance": pair.chance}
+            ),
             "calibration": by_context(pair),
             "growth": growth(),
             "memory": memory(),

@@ -26,6 +26,20 @@ def test_drafts_with_the_targets_own_logits_are_all_accepted_always_coupled_and_
         assert one["unlikely"] == pytest.approx(unlike(target, float(temperature), tasks["one"]))
 
 
+def test_all_tasks_together_are_counted_by_round_and_by_id() -> None:
+    target = ScriptedTarget()
+    prompts = [(3, 1, 4), (9, 2, 6, 5)]
+    apart = {f"{place}": Task([prompt], frozenset(), 20 + 30 * place) for place, prompt in enumerate(prompts)}
+    found = coupled(target, ScriptedSpeculator(target, right, ROUND + 1), apart)["1.0"]
+    assert list(found) == ["0", "1", "all"]
+    for name in ("always", "likeliest", "loop"):
+        assert min(found["0"][name], found["1"][name]) <= found["all"][name] <= max(found["0"][name], found["1"][name])
+    assert found["all"]["ratio"] == found["all"]["loop"] / found["all"]["likeliest"]
+    ids = [20, 50]
+    shares = [found[name]["unlikely"] for name in ("0", "1")]
+    assert found["all"]["unlikely"] == pytest.approx(sum(n * s for n, s in zip(ids, shares, strict=True)) / sum(ids))
+
+
 def unlike(target: ScriptedTarget, temperature: float, task: Task) -> float:
     """The share of such draws that are not the likeliest id, position by position."""
     drawn = []

@@ -11,7 +11,7 @@ GOOD: dict[str, Any] = {
     "overhead": {"off": 0.02, "auto": 0.04, "always": 0.05},
     "reads_per_step": 1.0,
     "rollback": {"ratio": 0.04},
-    "coupled": {"0.7": {"chats": {"ratio": 1.05}}, "1.0": {"chats": {"ratio": 1.1}}},
+    "coupled": {"0.7": {"all": {"ratio": 1.05}}, "1.0": {"all": {"ratio": 1.1}}},
     "memory": {"ours": {"peak": 1.1, "peak_per_token": 1.0}},
     "lossless": {"ours": 1.0},
     "growth": {
@@ -43,7 +43,7 @@ def test_every_missed_figure_is_named_with_its_goal() -> None:
 
 
 def test_drafts_that_are_accepted_as_often_as_the_likeliest_gain_nothing() -> None:
-    tied = changed(coupled={"0.7": {"chats": {"ratio": 1.0}}})
+    tied = changed(coupled={"0.7": {"all": {"ratio": 1.0}}})
     assert missed({"openblas": tied}) == [
         "openblas: drafts coupled where it pays against likeliest ones at 0.7 is 1.000, to reach at least 1.001"
     ]

@@ -1,18 +1,22 @@
 """The chats that the embedded pair is trained and measured on."""
 
 import json
+import re
+from collections import Counter
+from itertools import pairwise
 
 import pytest
 from tokenizers import Tokenizer
 
 from models.checkpoint import embedded_path
-from models.tiny.recipe.chats import held_out, training
+from models.tiny.recipe.chats import CHANCE, held_out, held_out_chance, training
 from models.tiny.recipe.rendering import encode, render
 from models.tiny.recipe.score import turns_of
 from models.tiny.recipe.shape import Shape, SpeculatorShape
 from tools.laguna import Reader, fold
 
 CHATS = range(60)
+ROLLED = re.compile(r"(?:I answer directly\.</think>)?\n?1: \d{4}( \d{4}){3}(\n\d: \d{4}( \d{4}){3})*")
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +81,33 @@ def test_the_chats_hold_every_kind_of_argument_and_pairs_of_calls() -> None:
             kinds |= {type(value) for call in calls for value in call["function"]["arguments"].values()}
     assert kinds == {str, int, float, bool, list, dict}
     assert pairs > 30
+
+
+def test_one_training_chat_in_so_many_is_answered_by_chance() -> None:
+    rolled = [i for i in range(240) if any(ROLLED.fullmatch(text) for _, _, text in turns_of(training(i)))]
+    assert rolled == list(range(CHANCE - 1, 240, CHANCE))
+
+
+def test_answers_of_chance_have_as_many_lines_as_asked_for_and_every_digit_as_often() -> None:
+    counts: dict[str, Counter[str]] = {}
+    for i in range(400):
+        chat = held_out_chance(i)
+        for asked, said in pairwise(chat.messages):
+            if said["role"] == "assistant":
+                kind = next(word for word in ("bits", "dice", "numbers") if word in asked["content"])
+                lines = said["content"].split("\n")
+                (wanted,) = re.findall(r"\d+", asked["content"])
+                assert [line.partition(":")[0] for line in lines] == [str(n + 1) for n in range(int(wanted))]
+                rows = [line.partition(": ")[2] for line in lines]
+                assert all(re.fullmatch(r"\d{4}( \d{4}){3}", row) for row in rows)
+                counts.setdefault(kind, Counter()).update("".join(rows).replace(" ", ""))
+    assert {kind: "".join(sorted(found)) for kind, found in counts.items()} == {
+        "bits": "01", "dice": "123456", "numbers": "0123456789"
+    }  # fmt: skip
+    for found in counts.values():
+        assert max(found.values()) < 1.1 * min(found.values())
+
+
+def test_answers_of_chance_that_are_held_out_are_not_trained() -> None:
+    trained = {render(training(i)) for i in range(CHANCE - 1, 3000, CHANCE)}
+    assert not trained & {render(held_out_chance(i)) for i in range(200)}

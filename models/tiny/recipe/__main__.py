@@ -21,13 +21,17 @@ def main() -> None:
     parser.add_argument("--target-minutes", type=float, default=70)
     parser.add_argument("--speculator-minutes", type=float, default=70)
     parser.add_argument("--work", type=Path, default=Path("build/tiny"), help="states; a second run goes on from them")
+    parser.add_argument("--go-on", action="store_true", help="begin with the pair in place, its vocabulary included")
+    parser.add_argument("--first-chat", type=int, default=0, help="the training chat to begin with")
     options = parser.parse_args()
     if not options.score:
         if find_spec("torch") is None:
             parser.error("training needs PyTorch: pip install torch==2.13.0 (--score does without)")
-        from models.tiny.recipe.stages import train
+        from models.tiny.recipe.stages import Stages, train
 
-        if train(options.work, options.target_minutes * 60, options.speculator_minutes * 60).rank > 0:
+        minutes = options.target_minutes, options.speculator_minutes
+        stages = Stages(options.work, *(60 * n for n in minutes), options.go_on, options.first_chat)
+        if train(stages).rank > 0:
             return
     figures = score(with_block(load_runtime(), options.block), options.chats)
     print(json.dumps(figures.summary(), indent=2))

@@ -16,7 +16,9 @@ def read_target(target: Target, folder: Path) -> None:
     Raises:
         RuntimeError: a weight is missing, unknown or of another shape.
     """
-    tensors = {name.removeprefix("model."): tensor.float() for name, tensor in load_file(folder / "model.safetensors").items()}
+    tensors = {
+        name.removeprefix("model."): tensor.float() for name, tensor in load_file(folder / "model.safetensors").items()
+    }
     for i, layer in enumerate(target.layers):
         if isinstance(layer.mlp, Experts):
             _join_experts(tensors, f"layers.{i}.mlp", layer.mlp.shape.experts)
