@@ -102,7 +102,7 @@ class Laguna(nn.Module):
         for layer, attention, caches in zip(self.model.layers, config.attention, layout.caches, strict=True):
             h = layer(h, layout, caches, attends[attention.window])
             states.append(h)
-            if layout.total > len(rows) and len(states) % portion == 0:
+            if layout.total > 1 and len(states) % portion == 0:
                 mx.async_eval(h)
         picked = h if logit_rows is None else h[logit_rows]
         return Output(logits=self.head(self.model.norm(picked)), taps=tuple(states[tap] for tap in taps))
