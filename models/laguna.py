@@ -22,7 +22,7 @@ from models.naming import named
 from models.packed_cache import PackedCache
 
 PORTIONS = 8
-"""A pass over blocks goes to the device in about so many portions, each while the next one is still written down."""
+"""A pass goes to the device in about so many portions, each while the next one is still written down."""
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class Laguna(nn.Module):
         for layer, attention, caches in zip(self.model.layers, config.attention, layout.caches, strict=True):
             h = layer(h, layout, caches, attends[attention.window])
             states.append(h)
-            if layout.total > 1 and len(states) % portion == 0:
+            if len(states) % portion == 0:
                 mx.async_eval(h)
         picked = h if logit_rows is None else h[logit_rows]
         return Output(logits=self.head(self.model.norm(picked)), taps=tuple(states[tap] for tap in taps))
