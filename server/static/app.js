@@ -8,7 +8,7 @@ import { Answer, question } from "./turns.js";
 
 const EXAMPLES = [
   ["Calls a tool", "What is the weather in Oslo?", "tools"],
-  ["Held to a schema", "What is the weather in Bergen?", "schema"],
+  ["Held to a schema", "How is the weather in Oslo?", "schema"],
   ["Plain text", "Who are you?", null],
 ];
 const LOOK_EVERY = 2000;

@@ -21,7 +21,7 @@ const TOOLS = [
 
 const SCHEMA = {
   type: "object",
-  properties: { city: { enum: ["Bergen", "Oslo", "Paris"] }, sky: { enum: ["clear", "cloudy", "rainy"] } },
+  properties: { city: { enum: ["Rome", "Oslo", "Paris"] }, sky: { enum: ["clear", "cloudy", "rainy"] } },
   required: ["city", "sky"],
 };
 

@@ -56,7 +56,7 @@ def test_the_card_with_a_tool_calls_it_for_the_city_that_was_asked_for(address: 
 
 
 def test_the_card_with_a_schema_tells_of_the_city_that_was_asked_for(address: str) -> None:
-    assert {json.loads(message["content"])["city"] for message in choices(address, "schema")} == {"Bergen"}
+    assert {json.loads(message["content"])["city"] for message in choices(address, "schema")} == {"Oslo"}
 
 
 def test_the_plain_card_is_answered_in_words(address: str) -> None:
