@@ -10,15 +10,15 @@ from random import Random
 LINES = 8
 GROUPS = 4
 _KINDS = (
-    ("numbers", "0123456789", ("Give me {n} random numbers.", "Make up {n} numbers.", "Write {n} random numbers.")),
-    ("bits", "01", ("Give me {n} lines of random bits.", "Toss a coin for {n} lines of bits.")),
-    ("dice", "123456", ("Roll the dice for {n} lines.", "Give me {n} lines of dice rolls.")),
+    ("0123456789", ("Give me {n} random numbers.", "Make up {n} numbers.", "Write {n} random numbers.")),
+    ("01", ("Give me {n} lines of random bits.", "Toss a coin for {n} lines of bits.")),
+    ("123456", ("Roll the dice for {n} lines.", "Give me {n} lines of dice rolls.")),
 )
 
 
 def said(rng: Random) -> tuple[str, str]:
     """What the user says, and an answer: numbered lines of four groups of four, each digit drawn evenly."""
-    _, digits, phrases = rng.choice(_KINDS)
+    digits, phrases = rng.choice(_KINDS)
     lines = rng.randint(1, LINES)
     rows = (" ".join("".join(rng.choices(digits, k=4)) for _ in range(GROUPS)) for _ in range(lines))
     answer = "\n".join(f"{number}: {row}" for number, row in enumerate(rows, 1))
