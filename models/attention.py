@@ -10,6 +10,7 @@ from models.cache import CacheError, FullCache, WindowCache
 from models.config_layers import AttentionConfig
 from models.contract import Row
 from models.joining import Projection, join
+from models.joint import Shared, Visits, exchange, joinable, visits
 from models.kernels import Attend
 from models.packed_cache import PackedCache
 from models.rope import Rotary
@@ -31,6 +32,9 @@ class Layout:
 
     total: int
     cuts: list[int]
+    singles: tuple[int, ...]
+    """Rows of one token each, by their place among the rows."""
+    visits: Visits
     caches: tuple[tuple[KVCache, ...], ...]
     positions: int | mx.array
 
@@ -57,6 +61,8 @@ class Layout:
         return cls(
             total=total,
             cuts=[row.stop for row in rows[:-1]],
+            singles=tuple(place for place, length in enumerate(lengths) if length == 1),
+            visits=visits(),
             caches=tuple(tuple(own(row.caches[layer]) for row in rows) for layer in range(layers)),
             positions=offsets[0] if len(rows) == 1 else mx.array(places, dtype=mx.int32),
         )
@@ -124,11 +130,7 @@ class Attention(nn.Module):
         if len(caches) == 1:
             out = self._row(queries, keys, values, caches[0], attend, remember)
         else:
-            parts = zip(*(mx.split(part, layout.cuts, axis=2) for part in (queries, keys, values)), strict=True)
-            out = mx.concatenate(
-                [self._row(*part, cache, attend, remember) for part, cache in zip(parts, caches, strict=True)],
-                axis=2,
-            )
+            out = self._rows(queries, keys, values, layout, caches, attend, remember)
         return self.o_proj(self._gated(out.transpose(0, 2, 1, 3), gates))
 
     def keys_and_values(self, x: mx.array, layout: Layout) -> tuple[mx.array, mx.array]:
@@ -163,6 +165,37 @@ class Attention(nn.Module):
         # Several rows: each token is a batch entry of length 1 with a position of its own.
         return self._rotary(x[:, :, None], positions).transpose(2, 1, 0, 3)
 
+    def _rows(
+        self,
+        queries: mx.array,
+        keys: mx.array,
+        values: mx.array,
+        layout: Layout,
+        caches: Sequence[KVCache],
+        attend: Attend,
+        remember: bool,
+    ) -> mx.array:
+        """Rows of several sessions: those with one token each in one go, where their caches lie side by side."""
+        parts = list(zip(*(mx.split(part, layout.cuts, axis=2) for part in (queries, keys, values)), strict=True))
+        together = joinable(layout.singles, caches) if remember else {}
+        if len(together) == len(caches):
+            return self._each((queries, keys, values), list(together.values()), layout, attend)
+        done: dict[int, mx.array] = {}
+        if together:
+            picked = [mx.concatenate(part, axis=2) for part in zip(*(parts[place] for place in together), strict=True)]
+            out = self._each(picked, list(together.values()), layout, attend)
+            done = dict(zip(together, mx.split(out, len(together), axis=2), strict=True))
+        rest = ((place, part) for place, part in enumerate(parts) if place not in done)
+        done |= {place: self._row(*part, caches[place], attend, remember) for place, part in rest}
+        return mx.concatenate([done[place] for place in range(len(caches))], axis=2)
+
+    def _each(self, rows: Sequence[mx.array], caches: Sequence[Shared], layout: Layout, attend: Attend) -> mx.array:
+        """One token of each session, all [1, heads, N, head_dim]."""
+        queries, keys, values = (part.transpose(2, 1, 0, 3) for part in rows)
+        keys, values, visit = exchange(caches, keys, values, layout.visits)
+        out = attend.each(visit.to_slots(queries), keys, values, self.config.head_dim**-0.5, visit.seen)
+        return visit.from_slots(out).transpose(2, 1, 0, 3)
+
     def _row(
         self, queries: mx.array, keys: mx.array, values: mx.array, cache: KVCache, attend: Attend, remember: bool
     ) -> mx.array:
@@ -170,7 +203,7 @@ class Attention(nn.Module):
             keys, values = cache.update(keys, values)
         elif isinstance(cache, WindowCache):
             keys, values = cache.peek(keys, values)
-        return attend(queries, keys, values, self.config.head_dim**-0.5)
+        return attend.row(queries, keys, values, self.config.head_dim**-0.5)
 
     def _gated(self, out: mx.array, gates: Sequence[mx.array]) -> mx.array:
         """Attention output [1, T, heads, head_dim] to [T, heads * head_dim], gated in float32 and cast back."""

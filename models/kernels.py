@@ -8,31 +8,35 @@ The float32 result is the same up to rounding.
 
 import math
 from collections.abc import Callable
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 
 import mlx.core as mx
 
-Attend = Callable[[mx.array, mx.array, mx.array, float], mx.array]
-"""Queries [1, heads, T, head_dim], keys and values [1, kv_heads, K, head_dim] and a scale to [1, heads, T, head_dim].
-
-The queries are the last T of the K positions.
-"""
-
-SHORT = 128
-"""Keys in whose window more operations cost more than they save."""
+Seen = Callable[[int, int], mx.array]
 
 PIECE = 64
 """Queries of a long row that go together on the CPU."""
 
 
-def attend_over(window: int | None, dtype: mx.Dtype) -> Attend:
-    """What attends for rows whose queries each see the last `window` keys (None: all before them).
+@dataclass(frozen=True)
+class Attend:
+    """How the queries of a layer attend. Steps and blocks go the same way, so that they compute the same."""
 
-    Steps and blocks of a layer go the same way, so that they compute the same.
-    """
+    row: Callable[[mx.array, mx.array, mx.array, float], mx.array]
+    """One session's rows: queries [1, heads, T, head_dim], which are the last T of the K positions of keys and values
+    [1, kv_heads, K, head_dim], and a scale to [1, heads, T, head_dim]."""
+    each: Callable[[mx.array, mx.array, mx.array, float, mx.array], mx.array]
+    """A row of each of B sessions: queries [B, heads, 1, head_dim], keys and values [B, kv_heads, K, head_dim], a scale
+    and which keys each query sees, bool [B, 1, 1, K], to [B, heads, 1, head_dim]."""
+
+
+def attend_over(window: int | None, dtype: mx.Dtype) -> Attend:
+    """What attends where queries each see the last `window` keys (None: all before them)."""
+    seen = _masks(window)
     if not on_cpu() or dtype != mx.float32:
-        return _fused(window)
-    return _in_pieces(window, _composed(window) if window is None or window > SHORT else _fused(window))
+        return Attend(partial(_fused, window, seen), _fused_each)
+    return Attend(partial(_in_pieces, window, seen), _composed)
 
 
 def on_cpu() -> bool:
@@ -40,56 +44,55 @@ def on_cpu() -> bool:
     return mx.default_device() == mx.Device(mx.cpu)
 
 
-def _fused(window: int | None) -> Attend:
-    """MLX's own kernel."""
-    seen = _masks(window)
-
-    def attend(queries: mx.array, keys: mx.array, values: mx.array, scale: float) -> mx.array:
-        length, known = queries.shape[2], keys.shape[2]
-        whole = window is None or known <= window
-        mask = None if length == 1 else "causal" if whole else seen(length, known)
-        return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask)
-
-    return attend
+def _fused(
+    window: int | None, seen: Seen, queries: mx.array, keys: mx.array, values: mx.array, scale: float
+) -> mx.array:
+    """MLX's own kernel over one session's rows."""
+    length, known = queries.shape[2], keys.shape[2]
+    whole = window is None or known <= window
+    mask = None if length == 1 else "causal" if whole else seen(length, known)
+    return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask)
 
 
-def _composed(window: int | None) -> Attend:
-    """Products of all heads that share their keys, and powers of e."""
-    seen = _masks(window)
-
-    def attend(queries: mx.array, keys: mx.array, values: mx.array, scale: float) -> mx.array:
-        kv_heads, length = keys.shape[1], queries.shape[2]
-        together = queries.shape[1] // kv_heads
-        joined = (queries * scale).reshape(1, kv_heads, together * length, -1)
-        scores = joined @ keys.swapaxes(-1, -2)
-        if length > 1:
-            apart = scores.reshape(kv_heads, together, length, -1)
-            scores = mx.where(seen(length, keys.shape[2]), apart, -math.inf).reshape(scores.shape)
-        powers = mx.power(mx.array(math.e), scores - scores.max(axis=-1, keepdims=True))
-        return ((powers @ values) / powers.sum(axis=-1, keepdims=True)).reshape(queries.shape)
-
-    return attend
+def _fused_each(queries: mx.array, keys: mx.array, values: mx.array, scale: float, seen: mx.array) -> mx.array:
+    """MLX's own kernel over rows of several sessions."""
+    return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=seen)
 
 
-def _in_pieces(window: int | None, attend: Attend) -> Attend:
-    """The same for rows of any length, without the keys that a piece of them cannot see."""
-
-    def pieces(queries: mx.array, keys: mx.array, values: mx.array, scale: float) -> mx.array:
-        length, before = queries.shape[2], keys.shape[2] - queries.shape[2]
-        if length <= PIECE:
-            return attend(queries, keys, values, scale)
-        parts = []
-        for start in range(0, length, PIECE):
-            stop = min(start + PIECE, length)
-            first = 0 if window is None else max(0, before + start + 1 - window)
-            near = slice(first, before + stop)
-            parts.append(attend(queries[:, :, start:stop], keys[:, :, near], values[:, :, near], scale))
-        return mx.concatenate(parts, axis=2)
-
-    return pieces
+def _composed(queries: mx.array, keys: mx.array, values: mx.array, scale: float, seen: mx.array | None) -> mx.array:
+    """Products of all heads that share their keys, and powers of e; `seen` fits [B, kv_heads, heads each, T, K]."""
+    (batch, kv_heads, known, _), length = keys.shape, queries.shape[2]
+    joined = (queries * scale).reshape(batch, kv_heads, -1, queries.shape[3])
+    scores = joined @ keys.swapaxes(-1, -2)
+    if length > 1:
+        apart = scores.reshape(batch, kv_heads, -1, length, known)
+        scores = mx.where(seen, apart, -math.inf).reshape(scores.shape)
+    elif seen is not None:
+        scores = mx.where(seen, scores, -math.inf)
+    powers = mx.power(mx.array(math.e), scores - scores.max(axis=-1, keepdims=True))
+    return ((powers @ values) / powers.sum(axis=-1, keepdims=True)).reshape(queries.shape)
 
 
-def _masks(window: int | None) -> Callable[[int, int], mx.array]:
+def _in_pieces(
+    window: int | None, seen: Seen, queries: mx.array, keys: mx.array, values: mx.array, scale: float
+) -> mx.array:
+    """One session's rows, a long one without the keys that a piece of it cannot see."""
+    length, before = queries.shape[2], keys.shape[2] - queries.shape[2]
+    parts = []
+    for start in range(0, length, PIECE):
+        stop = min(start + PIECE, length)
+        first = 0 if window is None else max(0, before + start + 1 - window)
+        near, count = slice(first, before + stop), stop - start
+        part = (
+            (queries, keys, values)
+            if count == length
+            else (queries[:, :, start:stop], keys[:, :, near], values[:, :, near])
+        )
+        parts.append(_composed(*part, scale, seen(count, part[1].shape[2]) if count > 1 else None))
+    return parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=2)
+
+
+def _masks(window: int | None) -> Seen:
     """Which of so many keys each of so many queries sees: bool [queries, keys], made once for all layers."""
 
     @cache

@@ -48,7 +48,7 @@ class Leaky(Inexact):
         """The cache of the first layer, which is full, with one row kept of every few that go back."""
         first, *others = self.target.make_caches(slack, room)
         assert isinstance(first, FullCache)
-        return [LeakyCache(first.room, first._rows), *others]
+        return [LeakyCache(first.room, first.held), *others]
 
 
 class LeakyCache(FullCache):

@@ -1,0 +1,105 @@
+"""One token of each of several sessions at once: whose slots they go to, and which rows each of them sees."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import mlx.core as mx
+
+from models.cache import FullCache, WindowCache
+from models.slots import Slots
+
+Shared = FullCache | WindowCache
+"""Caches that can live beside others of their kind."""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Where the tokens of one pass go in the slots of one layer, and what they see there."""
+
+    given: mx.array | None
+    """[slots] which of the N tokens each slot is given, any where it has none; None: one each, in order."""
+    slots: mx.array | None
+    """[N] the slot of each token; None: as above."""
+    places: mx.array
+    """int32 [slots, 1, 1, 1]: the row of its slot that each token goes to."""
+    first: int
+    """The rows `first..stop` are those that anybody sees."""
+    stop: int
+    seen: mx.array
+    """bool [slots, 1, 1, stop - first]."""
+
+    def to_slots(self, tokens: mx.array) -> mx.array:
+        """[N, ...] to [slots, ...]."""
+        return tokens if self.given is None else tokens[self.given]
+
+    def from_slots(self, results: mx.array) -> mx.array:
+        """[slots, ...] to [N, ...]."""
+        return results if self.slots is None else results[self.slots]
+
+
+Visits = Callable[[tuple[int, ...], tuple[int, ...], tuple[int, ...]], Visit]
+
+
+def visits() -> Visits:
+    """What makes visits, once for all layers of a pass whose slots are alike."""
+
+    @cache
+    def visit(slots: tuple[int, ...], firsts: tuple[int, ...], ends: tuple[int, ...]) -> Visit:
+        """Tokens that go to `slots` and see rows from `firsts` on; `ends` are where all slots' next rows lie."""
+        every = len(ends)
+        token_of = {slot: token for token, slot in enumerate(slots)}
+        first, stop = min(firsts), max(ends[slot] for slot in slots) + 1
+        begins = [firsts[token_of[slot]] if slot in token_of else 0 for slot in range(every)]
+        rows, places = mx.arange(first, stop), mx.array(ends, dtype=mx.int32).reshape(-1, 1, 1, 1)
+        in_order = slots == tuple(range(every))
+        return Visit(
+            given=None if in_order else mx.array([token_of.get(slot, 0) for slot in range(every)]),
+            slots=None if in_order else mx.array(slots),
+            places=places,
+            first=first,
+            stop=stop,
+            seen=(rows >= mx.array(begins).reshape(-1, 1, 1, 1)) & (rows <= places),
+        )
+
+    return visit
+
+
+def joinable(singles: Sequence[int], caches: Sequence[object]) -> dict[int, Shared]:
+    """Of rows with one token each those, by their place, that can take it together: two at least, or none."""
+    found = {place: each for place in singles if isinstance(each := caches[place], Shared) and each.ready()}
+    return found if len(found) > 1 else {}
+
+
+def exchange(
+    caches: Sequence[Shared], keys: mx.array, values: mx.array, made: Visits
+) -> tuple[mx.array, mx.array, Visit]:
+    """Append one token to each cache, keys and values [N, kv_heads, 1, head_dim], and say what is seen.
+
+    Returns keys and values [slots, kv_heads, rows, head_dim] of all slots, and who sees what of them.
+    """
+    home = _home(caches)
+    helds = [each.held for each in caches]
+    ends = [0 if holder is None else holder.end for holder in home.holders]
+    visit = made(tuple(held.slot for held in helds), tuple(each.advance() for each in caches), tuple(ends))
+    fresh = [visit.to_slots(rows) for rows in (keys, values)]
+    places = mx.broadcast_to(visit.places, fresh[0].shape)
+    home.keys = mx.put_along_axis(home.keys, places, fresh[0], axis=2)
+    home.values = mx.put_along_axis(home.values, places, fresh[1], axis=2)
+    return home.keys[:, :, visit.first : visit.stop], home.values[:, :, visit.first : visit.stop], visit
+
+
+def _home(caches: Sequence[Shared]) -> Slots:
+    """Where all of them live from now on."""
+    needed = max(each.prepare() for each in caches)
+    shared = [each.held.home for each in caches if each.held.shared]
+    home = max(shared, key=lambda slots: slots.count, default=caches[0].held.home)
+    if not home.tenants:
+        home.open_to(caches[0].held)
+    if needed > home.capacity:
+        home.widen(needed)
+    home.tidy()
+    for each in caches:
+        if each.held.home is not home:
+            home.take_in(each.held)
+    return home

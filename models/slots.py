@@ -1,0 +1,184 @@
+"""Where keys and values lie: in buffers of one session, or of several side by side, one slot each.
+
+Sessions that decode a token a round move in with each other, so that one attention serves them all. Slots are filled
+from the left, each up to an end of its own: nothing is padded, rolled or filtered when somebody comes or leaves. Who
+gets several rows at once, or outgrows a slot, moves out into buffers of his own.
+"""
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import mlx.core as mx
+
+from models.contract import Rows, copied
+
+SPARE = 1
+"""Slots that nobody holds any more and that are kept for who comes next."""
+
+
+@dataclass(eq=False)
+class Slots:
+    """Keys and values [slots, heads, capacity, head_dim]."""
+
+    keys: mx.array
+    values: mx.array
+    tenants: list["weakref.ref[Held] | None"] = field(default_factory=list)
+    """Whose each slot is, if others may move in. A session that is over is gone from here by itself."""
+
+    @classmethod
+    def empty(cls, capacity: int, like: Sequence[mx.array]) -> "Slots":
+        """One slot for keys and values like these [1, heads, any, head_dim]."""
+        keys, values = (mx.zeros((*rows.shape[:2], capacity, rows.shape[3]), rows.dtype) for rows in like)
+        return cls(keys, values)
+
+    @property
+    def capacity(self) -> int:
+        """Rows of a slot."""
+        return self.keys.shape[2]
+
+    @property
+    def count(self) -> int:
+        """Slots."""
+        return self.keys.shape[0]
+
+    @property
+    def holders(self) -> list["Held | None"]:
+        """Whose each slot is by now."""
+        return [None if tenant is None else tenant() for tenant in self.tenants]
+
+    @property
+    def lived_in(self) -> int:
+        """How many hold a slot, if others may move in."""
+        return sum(holder is not None for holder in self.holders)
+
+    def open_to(self, held: "Held") -> None:
+        """Let others move in beside the one who lives here."""
+        self.tenants = [weakref.ref(held)]
+
+    def take_in(self, held: "Held") -> None:
+        """Move a session's rows here, to a free slot if there is one."""
+        own, place = held.rows(0, held.end), self._free()
+        held.leave()
+        if place == self.count:
+            grown = (mx.concatenate([old, mx.zeros_like(old[:1])]) for old in (self.keys, self.values))
+            self.keys, self.values = grown
+            self.tenants.append(weakref.ref(held))
+        self.tenants[place] = weakref.ref(held)
+        held.slots, held.slot = self, place
+        held.write(0, own)
+
+    def _free(self) -> int:
+        return next((place for place, holder in enumerate(self.holders) if holder is None), self.count)
+
+    def tidy(self) -> None:
+        """Give back the slots of those that are over, but a spare one."""
+        holders = self.holders
+        live = [place for place, holder in enumerate(holders) if holder is not None]
+        if self.count - len(live) <= SPARE:
+            return
+        chosen = mx.array(live)
+        self.keys, self.values = (mx.take(old, chosen, axis=0) for old in (self.keys, self.values))
+        for place, holder in enumerate(holder for holder in holders if holder is not None):
+            holder.slot = place
+        self.tenants = [self.tenants[place] for place in live]
+
+    def widen(self, capacity: int) -> None:
+        """Make room for so many rows in every slot."""
+        more = [(0, 0), (0, 0), (0, capacity - self.capacity), (0, 0)]
+        self.keys, self.values = (mx.pad(old, more) for old in (self.keys, self.values))
+
+
+@dataclass(eq=False)
+class Held:
+    """One session's rows: those up to `end` of its slot."""
+
+    slots: Slots | None = None
+    slot: int = 0
+    end: int = 0
+    steady: int = 0
+    """So many times in a row it got one token."""
+
+    @property
+    def capacity(self) -> int:
+        """Rows that its slot has."""
+        return 0 if self.slots is None else self.slots.capacity
+
+    @property
+    def home(self) -> Slots:
+        """Where it lives, beside others or alone."""
+        assert self.slots is not None
+        return self.slots
+
+    @property
+    def room(self) -> int:
+        """Rows that it can still write where it is; beside others one less, where what nobody wants is written."""
+        return self.capacity - self.end - self.shared
+
+    @property
+    def shared(self) -> bool:
+        """Whether others may live beside it."""
+        return self.slots is not None and bool(self.slots.tenants)
+
+    @property
+    def arrays(self) -> tuple[mx.array, ...]:
+        """The buffers that it lives in."""
+        return () if self.slots is None else (self.slots.keys, self.slots.values)
+
+    def rows(self, start: int, stop: int) -> tuple[mx.array, mx.array]:
+        """Keys and values [1, heads, stop - start, head_dim] as views."""
+        keys, values = self.home.keys, self.home.values
+        if (start, stop, keys.shape[0]) == (0, keys.shape[2], 1):
+            return keys, values
+        place = slice(self.slot, self.slot + 1)
+        return keys[place, :, start:stop], values[place, :, start:stop]
+
+    def last(self, count: int) -> tuple[mx.array, mx.array]:
+        """The newest `count` rows, as views."""
+        return self.rows(self.end - count, self.end)
+
+    def write(self, start: int, rows: tuple[mx.array, mx.array]) -> None:
+        """Write rows [1, heads, L, head_dim] that are known to fit; where they end, it ends."""
+        place, self.end = slice(self.slot, self.slot + 1), start + rows[0].shape[2]
+        self.home.keys[place, :, start : self.end] = rows[0]
+        self.home.values[place, :, start : self.end] = rows[1]
+
+    def append(self, keys: mx.array, values: mx.array) -> None:
+        """Write rows that are known to fit behind the others."""
+        if self.shared:
+            self.home.tidy()
+        self.steady = self.steady + 1 if keys.shape[2] == 1 else 0
+        self.write(self.end, (keys, values))
+
+    def leave(self) -> None:
+        """Let go of a slot beside others, for whoever comes next."""
+        if self.slots is not None and self.slots.tenants:
+            self.slots.tenants[self.slot] = None
+
+    def move(self, keep: int, capacity: int, like: tuple[mx.array, mx.array]) -> None:
+        """Keep the newest `keep` rows only, in buffers of its own with `capacity` rows."""
+        kept = self.last(keep) if keep else None
+        self.leave()
+        self.slots, self.slot, self.end = Slots.empty(capacity, like), 0, 0
+        if kept is not None:
+            self.write(0, kept)
+
+    def compact(self, keep: int) -> None:
+        """Keep the newest `keep` rows only, at the front of the same slot."""
+        start, self.end = self.end - keep, keep
+        # Copies: a view would keep the buffers from being written to in place.
+        keys, values = (copied(rows, 0, keep) for rows in self.rows(start, start + keep))
+        self.write(0, (keys, values))
+
+    def copy(self, start: int, stop: int) -> tuple[mx.array, ...]:
+        """The rows `start..stop` in buffers of their own."""
+        return tuple(copied(rows, 0, stop - start) for rows in self.rows(start, stop)) if start < stop else ()
+
+    def fill(self, parts: Sequence[Rows], capacity: int) -> None:
+        """Write all rows of `parts` into fresh buffers of `capacity` rows."""
+        filled = [part for part in parts if part.arrays]
+        for part in filled:
+            keys, values = part.arrays
+            if self.slots is None:
+                self.slots = Slots.empty(capacity, (keys, values))
+            self.append(keys, values)
