@@ -182,7 +182,9 @@ class Attention(nn.Module):
             return self._each((queries, keys, values), list(together.values()), layout, attend)
         done: dict[int, mx.array] = {}
         if together:
-            picked = [mx.concatenate(part, axis=2) for part in zip(*(parts[place] for place in together), strict=True)]
+            picked = [
+                mx.concatenate(list(part), axis=2) for part in zip(*(parts[place] for place in together), strict=True)
+            ]
             out = self._each(picked, list(together.values()), layout, attend)
             done = dict(zip(together, mx.split(out, len(together), axis=2), strict=True))
         rest = ((place, part) for place, part in enumerate(parts) if place not in done)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import mlx.core as mx
 
 from models.contract import Rows
+from models.slack import SHARED_ROWS
 from models.slots import Held
 
 _STEP = 256
@@ -14,9 +15,6 @@ _STEP = 256
 
 SETTLED = 4
 """Single tokens in a row after which a session's next ones are taken beside others'."""
-
-SHARED_ROWS = 1024
-"""A full cache that is made for more lives alone: where one is so long, all would be read as if they were."""
 
 
 class CacheError(RuntimeError):
@@ -186,10 +184,10 @@ class WindowCache:
         """Forget the newest `n` tokens.
 
         Raises:
-            CacheError: `n` is negative, or rows that the window needs then are gone.
+            CacheError: `n` is negative or more than was seen, or rows that the window needs then are gone.
         """
         left = self.held.end - n
-        if n < 0 or left < min(self.offset - n, self.window - 1):
+        if not 0 <= n <= self.offset or left < min(self.offset - n, self.window - 1):
             raise CacheError(
                 f"cannot go back {n} tokens of {self.offset}: {self.held.end} rows are held, a window of "
                 f"{self.window} needs {self.window - 1} before the next token, and the slack is {self.slack}"

@@ -64,11 +64,9 @@ def _composed(queries: mx.array, keys: mx.array, values: mx.array, scale: float,
     (batch, kv_heads, known, _), length = keys.shape, queries.shape[2]
     joined = (queries * scale).reshape(batch, kv_heads, -1, queries.shape[3])
     scores = joined @ keys.swapaxes(-1, -2)
-    if length > 1:
-        apart = scores.reshape(batch, kv_heads, -1, length, known)
+    if seen is not None:
+        apart = scores if length == 1 else scores.reshape(batch, kv_heads, -1, length, known)
         scores = mx.where(seen, apart, -math.inf).reshape(scores.shape)
-    elif seen is not None:
-        scores = mx.where(seen, scores, -math.inf)
     powers = mx.power(mx.array(math.e), scores - scores.max(axis=-1, keepdims=True))
     return ((powers @ values) / powers.sum(axis=-1, keepdims=True)).reshape(queries.shape)
 

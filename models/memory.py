@@ -9,7 +9,7 @@ from models.config import SpeculatorConfig, TargetConfig
 from models.config_layers import AttentionConfig
 from models.errors import CheckpointError
 from models.loading import packed_group
-from models.slack import NEAR, slack
+from models.slack import NEAR, SHARED_ROWS, SPARE_PART, slack
 
 GIB = 2**30
 
@@ -75,6 +75,11 @@ class Footprint:
         """
         rows = tokens + max(_STEP, tokens // 4) + _STEP if self.per_token else 0
         return self.per_session + rows * self.per_token
+
+    def beside(self, tokens: int) -> int:
+        """The same beside others: a slot may be as long as another session needs, and a few are kept free."""
+        slot = (SHARED_ROWS + SHARED_ROWS // SPARE_PART) * self.per_token
+        return max(self.session(tokens), self.per_session + slot) + self.per_session // SPARE_PART
 
     def least(self, tokens: int = LEAST_TOKENS) -> int:
         """Weights, one session of `tokens` tokens and one pass."""

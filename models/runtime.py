@@ -72,7 +72,7 @@ class Runtime:
 
     def session_bytes(self, tokens: int) -> int:
         """The most that the caches of one conversation of so many tokens take."""
-        return self.footprint.session(tokens)
+        return self.footprint.beside(tokens)
 
     def batch(
         self, *, prefill_chunk: int = 512, prefix: PrefixStore | None = None, learned: Table | None = None

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 import mlx.core as mx
 
 from models.contract import Rows, copied
-
-SPARE = 1
-"""Slots that nobody holds any more and that are kept for who comes next."""
+from models.slack import SPARE_PART
 
 
 @dataclass(eq=False)
@@ -47,11 +45,6 @@ class Slots:
         """Whose each slot is by now."""
         return [None if tenant is None else tenant() for tenant in self.tenants]
 
-    @property
-    def lived_in(self) -> int:
-        """How many hold a slot, if others may move in."""
-        return sum(holder is not None for holder in self.holders)
-
     def open_to(self, held: "Held") -> None:
         """Let others move in beside the one who lives here."""
         self.tenants = [weakref.ref(held)]
@@ -72,10 +65,10 @@ class Slots:
         return next((place for place, holder in enumerate(self.holders) if holder is None), self.count)
 
     def tidy(self) -> None:
-        """Give back the slots of those that are over, but a spare one."""
+        """Give back the slots of those that are over, but a few."""
         holders = self.holders
         live = [place for place, holder in enumerate(holders) if holder is not None]
-        if self.count - len(live) <= SPARE:
+        if self.count - len(live) <= len(live) // SPARE_PART:
             return
         chosen = mx.array(live)
         self.keys, self.values = (mx.take(old, chosen, axis=0) for old in (self.keys, self.values))

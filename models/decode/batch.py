@@ -245,8 +245,8 @@ class Batch:
 
     def _launch(self, sessions: Sequence[Session], before: Flight | None, plan: Plan, since: float) -> Flight | None:
         """Enqueue a round of a plan that is followed from here."""
-        told = not self._scoring
-        rows = self._pace.prompt_rows(plan, told=told) if len(plan.blocks) < len(sessions) else 0
+        waiting = len(sessions) - len(plan.blocks)
+        rows = self._pace.prompt_rows(plan, waiting, told=not self._scoring) if waiting else 0
         return self._launcher.launch(sessions, before, self._pace.follow(plan), prompt_rows=rows, since=since)
 
     def _land(self, landing: Flight, updates: list[Update], *, followed: bool) -> None:

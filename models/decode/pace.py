@@ -94,14 +94,15 @@ class Pace:
                 session.plain_because = plan.plain_because
         return plan.blocks
 
-    def prompt_rows(self, plan: Plan, *, told: bool) -> int:
-        """How many rows of prompts may be read beside the blocks of a plan; `told`: what that takes will be measured.
+    def prompt_rows(self, plan: Plan, waiting: int, *, told: bool) -> int:
+        """How many rows of `waiting` prompts may be read beside a plan's blocks; `told`: what that takes is measured.
 
         Where it will not, nothing can be waited for: as many are read as would be tried first.
         """
         if not plan.blocks:
             return self._chunk
-        rows = self._table.reading.rows(Others.of(len(plan.blocks), drafting=not plan.plain), self._beside)
+        others = Others.of(len(plan.blocks), drafting=not plan.plain)
+        rows = self._table.reading.rows(others, self._beside, waiting / len(plan.blocks))
         return rows if told else max(rows, min(FIRST, self._beside))
 
     def judged(self, session: Session, subject: Subject, drafted: int, agreed: int) -> None:

@@ -9,8 +9,9 @@ from itertools import takewhile
 from statistics import fmean
 from typing import NamedTuple
 
-SLOWDOWN = 1.75
-"""A round that also reads prompts may take so many times what the others' rounds usually take."""
+SLOWDOWN, SLOWEST = 1.75, 3.0
+"""A round that also reads prompts may take so many times what the others' rounds usually take: more, up to the second,
+where more sessions wait for their prompts than decode."""
 FEWEST, FIRST = 2, 16
 """Rows below which reading would hardly advance, and those tried first."""
 MEASURED = 3
@@ -56,14 +57,17 @@ class Reading:
     late: bool = True
     """The round before read a prompt, whose rows may have held up the next."""
 
-    def rows(self, others: Others, most: int) -> int:
-        """Prompt rows, up to `most`, beside these; 0 where a round without has to tell more."""
+    def rows(self, others: Others, most: int, crowd: float = 1.0) -> int:
+        """Prompt rows, up to `most`, beside these; 0 where a round without has to tell more.
+
+        `crowd` are the sessions that wait for their prompts, for each that decodes.
+        """
         usual = self.usual.get(others, ())
         if not usual or self.rounds - self.renewed >= RENEWED:
             return 0
         if len(usual) < MEASURED:
             return min(FEWEST, most) if self.rounds == self.renewed else 0
-        spare = _mean(usual) * (SLOWDOWN - 1)
+        spare = _mean(usual) * min(SLOWEST - 1, (SLOWDOWN - 1) * max(1.0, crowd))
         known = {rows: _mean(self.extra[rows]) for rows in sorted(self.extra) if self._remembered(rows)}
         if not known:
             return min(FIRST, most)

@@ -40,7 +40,7 @@ class MemoryFacts:
 
     def session_bytes(self, tokens: int) -> int:
         """The most that the caches of one conversation of so many tokens take."""
-        return self.need.session(tokens)
+        return self.need.beside(tokens)
 
     @property
     def room(self) -> Room:
@@ -120,7 +120,7 @@ def _wired_findings(facts: MemoryFacts) -> list[Finding]:
     device = facts.device
     if device.working_set is None or facts.limit.size != device.working_set:
         return []
-    wanted = facts.need.weights + facts.need.session(facts.context_length) + facts.need.workspace
+    wanted = facts.need.weights + facts.session_bytes(facts.context_length) + facts.need.workspace
     most = device.memory - RESERVED
     least = facts.need.least(min(LEAST_TOKENS, facts.context_length))
     if wanted <= device.working_set or most <= max(device.working_set, least):

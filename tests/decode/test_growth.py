@@ -78,6 +78,21 @@ def test_no_round_copies_a_cache_though_the_next_is_enqueued_before_it_is_read(
     assert peak_of(batch, 2) > buffers[0]
 
 
+def test_no_round_copies_what_sessions_hold_that_live_side_by_side(pair: Pair) -> None:
+    batch = Batch(Roomy(pair.target, room=1000), None)
+    running = [batch.add(request(20 + index, 600)) for index in range(8)]
+    for _ in range(12):
+        batch.step()
+    home = full(running[0])[0].held.home
+    assert all(full(session)[0].held.home is home for session in running)
+    assert home.keys.shape[:3] == (8, 2, 1024)
+    size = home.keys.nbytes
+    assert peak_of(batch, 12) < size / 4
+    held = home.keys[:, :, :1]
+    mx.eval(held)
+    assert peak_of(batch, 2) > size
+
+
 @pytest.mark.parametrize(("prompt", "max_tokens"), [(10, 50), (300, 700), (500, 4000)])
 def test_caches_are_made_for_the_prompt_and_the_likely_answer(pair: Pair, prompt: int, max_tokens: int) -> None:
     target = Roomy(pair.target, room=0)

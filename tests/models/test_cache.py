@@ -140,8 +140,9 @@ def test_skipped_positions_count_and_are_not_seen() -> None:
 
 
 @pytest.mark.parametrize("back", [-1, 4])
-def test_a_full_cache_refuses_to_give_back_what_it_never_saw(back: int) -> None:
-    cache = FullCache()
+@pytest.mark.parametrize("make", [FullCache, lambda: WindowCache(8, slack=4)])
+def test_a_cache_refuses_to_give_back_what_it_never_saw(make: Callable[[], FullCache | WindowCache], back: int) -> None:
+    cache = make()
     cache.update(*rows([1, 2, 3]))
     with pytest.raises(CacheError, match=f"cannot go back {back} tokens of 3"):
         cache.rollback(back)
