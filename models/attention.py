@@ -123,15 +123,16 @@ class Attention(nn.Module):
 
         Without `remember` the caches are read and left as they are (a speculator's block over its context).
         """
-        heads = self.config.heads
+        heads, head_dim = self.config.heads, self.config.head_dim
         to_turn, values, *gates = self._projected(x)
-        turned = self.placed(to_turn, self._norm_weights() if self._norms is None else self._norms, layout)
-        queries, keys, values = turned[:, :heads], turned[:, heads:], by_head(values, layout, self.config.head_dim)
+        weights = self._norm_weights() if self._norms is None else self._norms
         if len(caches) == 1:
-            out = self._row(queries, keys, values, caches[0], attend, remember)
-        else:
-            out = self._rows(queries, keys, values, layout, caches, attend, remember)
-        return self.o_proj(self._gated(out.transpose(0, 2, 1, 3), gates))
+            turned, values = self.placed(to_turn, weights, layout), by_head(values, layout, head_dim)
+            out = self._row(turned[:, :heads], turned[:, heads:], values, caches[0], attend, remember)
+            return self.o_proj(self._gated(out.transpose(0, 2, 1, 3), gates))
+        turned, values = self._turned(to_turn, weights, layout), values.reshape(layout.total, -1, 1, head_dim)
+        rows = turned[:, :heads], turned[:, heads:], values
+        return self.o_proj(self._gated(self._rows(rows, layout, caches, attend, remember), gates))
 
     def keys_and_values(self, x: mx.array, layout: Layout) -> tuple[mx.array, mx.array]:
         """Keys, normed and at their positions, and values of `x` [T, hidden]: both [1, kv_heads, T, head_dim]."""
@@ -158,45 +159,51 @@ class Attention(nn.Module):
 
     def placed(self, x: mx.array, weights: mx.array, layout: Layout) -> mx.array:
         """Norm each head of [T, heads * head_dim] and turn it to its position: [1, heads, T, head_dim]."""
-        total, head_dim, positions = layout.total, self.config.head_dim, layout.positions
-        x = mx.fast.rms_norm(x.reshape(total, -1, head_dim), None, self.config.eps) * weights
-        if isinstance(positions, int):
-            return self._rotary(x.transpose(1, 0, 2)[None], positions)
-        # Several rows: each token is a batch entry of length 1 with a position of its own.
-        return self._rotary(x[:, :, None], positions).transpose(2, 1, 0, 3)
+        if not isinstance(layout.positions, int):
+            return self._turned(x, weights, layout).transpose(2, 1, 0, 3)
+        return self._rotary(self._normed(x, weights, layout).transpose(1, 0, 2)[None], layout.positions)
+
+    def _turned(self, x: mx.array, weights: mx.array, layout: Layout) -> mx.array:
+        """The same of several rows, token by token: [T, heads, 1, head_dim]."""
+        return self._rotary(self._normed(x, weights, layout)[:, :, None], layout.positions)
+
+    def _normed(self, x: mx.array, weights: mx.array, layout: Layout) -> mx.array:
+        return mx.fast.rms_norm(x.reshape(layout.total, -1, self.config.head_dim), None, self.config.eps) * weights
 
     def _rows(
         self,
-        queries: mx.array,
-        keys: mx.array,
-        values: mx.array,
+        rows: tuple[mx.array, mx.array, mx.array],
         layout: Layout,
         caches: Sequence[KVCache],
         attend: Attend,
         remember: bool,
     ) -> mx.array:
-        """Rows of several sessions: those with one token each in one go, where their caches lie side by side."""
-        parts = list(zip(*(mx.split(part, layout.cuts, axis=2) for part in (queries, keys, values)), strict=True))
+        """Queries, keys and values of several sessions [T, heads, 1, head_dim] to [1, T, heads, head_dim].
+
+        Sessions with one token each go in one, where their caches lie side by side.
+        """
         together = joinable(layout.singles, caches) if remember else {}
         if len(together) == len(caches):
-            return self._each((queries, keys, values), list(together.values()), layout, attend)
+            return self._each(rows, list(together.values()), layout, attend).transpose(2, 0, 1, 3)
+        parts = list(zip(*(mx.split(part, layout.cuts) for part in rows), strict=True))
         done: dict[int, mx.array] = {}
         if together:
-            picked = [
-                mx.concatenate(list(part), axis=2) for part in zip(*(parts[place] for place in together), strict=True)
-            ]
+            picked = [mx.concatenate(list(part)) for part in zip(*(parts[place] for place in together), strict=True)]
             out = self._each(picked, list(together.values()), layout, attend)
-            done = dict(zip(together, mx.split(out, len(together), axis=2), strict=True))
-        rest = ((place, part) for place, part in enumerate(parts) if place not in done)
-        done |= {place: self._row(*part, caches[place], attend, remember) for place, part in rest}
-        return mx.concatenate([done[place] for place in range(len(caches))], axis=2)
+            done = dict(zip(together, mx.split(out, len(together)), strict=True))
+        for place, part in enumerate(parts):
+            if place not in done:
+                queries, keys, values = (states.transpose(2, 1, 0, 3) for states in part)
+                out = self._row(queries, keys, values, caches[place], attend, remember)
+                done[place] = out.transpose(2, 1, 0, 3)
+        return mx.concatenate([done[place] for place in range(len(caches))]).transpose(2, 0, 1, 3)
 
     def _each(self, rows: Sequence[mx.array], caches: Sequence[Shared], layout: Layout, attend: Attend) -> mx.array:
-        """One token of each session, all [1, heads, N, head_dim]."""
-        queries, keys, values = (part.transpose(2, 1, 0, 3) for part in rows)
+        """One token of each session: queries, keys and values [N, heads, 1, head_dim] to [N, heads, 1, head_dim]."""
+        queries, keys, values = rows
         keys, values, visit = exchange(caches, keys, values, layout.visits)
         out = attend.each(visit.to_slots(queries), keys, values, self.config.head_dim**-0.5, visit.seen)
-        return visit.from_slots(out).transpose(2, 1, 0, 3)
+        return visit.from_slots(out)
 
     def _row(
         self, queries: mx.array, keys: mx.array, values: mx.array, cache: KVCache, attend: Attend, remember: bool

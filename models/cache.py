@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import mlx.core as mx
 
@@ -55,10 +56,17 @@ class FullCache:
 
     def ready(self) -> bool:
         """Whether it may take its next token beside others."""
-        return self.held.steady >= SETTLED and max(self.held.capacity, self.held.end + 2) <= SHARED_ROWS
+        held = self.held
+        fits = held.end + 2 <= SHARED_ROWS and (held.shared or held.capacity <= SHARED_ROWS)
+        return fits and held.steady >= SETTLED
 
     def prepare(self) -> int:
         """Get ready for one token; return how many rows its slot must have for that."""
+        return self.held.end + 2
+
+    @property
+    def slot_rows(self) -> int:
+        """Rows of a slot that it could live in for a while."""
         return max(-(-(self.held.end + 2) // _STEP) * _STEP, self.held.capacity)
 
     def advance(self) -> int:
@@ -125,7 +133,7 @@ class WindowCache:
     def _kept(self) -> int:
         return self.window - 1 + self.slack
 
-    @property
+    @cached_property
     def _capacity(self) -> int:
         """Rows of the buffer, unless one append brings more."""
         return self._kept + max(64, self.window // 2)
@@ -153,6 +161,11 @@ class WindowCache:
         """Get ready for one token; return how many rows its slot must have for that."""
         if self.held.end >= self._capacity:
             self.held.compact(self._kept)
+        return self.held.end + 2
+
+    @property
+    def slot_rows(self) -> int:
+        """Rows of a slot that it could live in for good."""
         return self._capacity + 1
 
     def advance(self) -> int:

@@ -22,7 +22,7 @@ class Visit:
     slots: mx.array | None
     """[N] the slot of each token; None: as above."""
     places: mx.array
-    """int32 [slots, 1, 1, 1]: the row of its slot that each token goes to."""
+    """int32 [slots, kv_heads, 1, head_dim]: the row of its slot that each token goes to."""
     first: int
     """The rows `first..stop` are those that anybody sees."""
     stop: int
@@ -38,29 +38,30 @@ class Visit:
         return results if self.slots is None else results[self.slots]
 
 
-Visits = Callable[[tuple[int, ...], tuple[int, ...], tuple[int, ...]], Visit]
+Visits = Callable[[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, int]], Visit]
 
 
 def visits() -> Visits:
     """What makes visits, once for all layers of a pass whose slots are alike."""
 
     @cache
-    def visit(slots: tuple[int, ...], firsts: tuple[int, ...], ends: tuple[int, ...]) -> Visit:
-        """Tokens that go to `slots` and see rows from `firsts` on; `ends` are where all slots' next rows lie."""
+    def visit(slots: tuple[int, ...], firsts: tuple[int, ...], ends: tuple[int, ...], shape: tuple[int, int]) -> Visit:
+        """Tokens that go to `slots` and see rows from `firsts` on.
+
+        `ends` are where all slots' next rows lie, and `shape` are heads and width of a row.
+        """
         every = len(ends)
-        token_of = {slot: token for token, slot in enumerate(slots)}
         first, stop = min(firsts), max(ends[slot] for slot in slots) + 1
-        begins = [firsts[token_of[slot]] if slot in token_of else 0 for slot in range(every)]
         rows, places = mx.arange(first, stop), mx.array(ends, dtype=mx.int32).reshape(-1, 1, 1, 1)
-        in_order = slots == tuple(range(every))
-        return Visit(
-            given=None if in_order else mx.array([token_of.get(slot, 0) for slot in range(every)]),
-            slots=None if in_order else mx.array(slots),
-            places=places,
-            first=first,
-            stop=stop,
-            seen=(rows >= mx.array(begins).reshape(-1, 1, 1, 1)) & (rows <= places),
-        )
+        if slots == tuple(range(every)):
+            given, taken, begins = None, None, firsts
+        else:
+            token_of = {slot: token for token, slot in enumerate(slots)}
+            order = [token_of.get(slot, 0) for slot in range(every)]
+            given, taken, begins = mx.array(order), mx.array(slots), [firsts[token] for token in order]
+        seen = (rows >= mx.array(begins).reshape(-1, 1, 1, 1)) & (rows <= places)
+        heads, width = shape
+        return Visit(given, taken, mx.broadcast_to(places, (every, heads, 1, width)), first, stop, seen)
 
     return visit
 
@@ -78,28 +79,32 @@ def exchange(
 
     Returns keys and values [slots, kv_heads, rows, head_dim] of all slots, and who sees what of them.
     """
+    needed = max([each.prepare() for each in caches])
     home = _home(caches)
-    helds = [each.held for each in caches]
-    ends = [0 if holder is None else holder.end for holder in home.holders]
-    visit = made(tuple(held.slot for held in helds), tuple(each.advance() for each in caches), tuple(ends))
-    fresh = [visit.to_slots(rows) for rows in (keys, values)]
-    places = mx.broadcast_to(visit.places, fresh[0].shape)
-    home.keys = mx.put_along_axis(home.keys, places, fresh[0], axis=2)
-    home.values = mx.put_along_axis(home.values, places, fresh[1], axis=2)
+    if needed > home.capacity:
+        home.widen(max(each.slot_rows for each in caches))
+    ends = tuple(home.tidy())
+    slots, firsts = tuple([each.held.slot for each in caches]), tuple([each.advance() for each in caches])
+    visit = made(slots, firsts, ends, (keys.shape[1], keys.shape[3]))
+    home.keys = mx.put_along_axis(home.keys, visit.places, visit.to_slots(keys), axis=2)
+    home.values = mx.put_along_axis(home.values, visit.places, visit.to_slots(values), axis=2)
     return home.keys[:, :, visit.first : visit.stop], home.values[:, :, visit.first : visit.stop], visit
 
 
 def _home(caches: Sequence[Shared]) -> Slots:
     """Where all of them live from now on."""
-    needed = max(each.prepare() for each in caches)
+    home = caches[0].held.home
+    if home.tenants and all(each.held.slots is home for each in caches):
+        return home
     shared = [each.held.home for each in caches if each.held.shared]
-    home = max(shared, key=lambda slots: slots.count, default=caches[0].held.home)
+    home = max(shared, key=lambda slots: slots.count, default=home)
     if not home.tenants:
         home.open_to(caches[0].held)
-    if needed > home.capacity:
-        home.widen(needed)
+    rows = max(each.slot_rows for each in caches)
+    if rows > home.capacity:
+        home.widen(rows)
     home.tidy()
     for each in caches:
-        if each.held.home is not home:
+        if each.held.slots is not home:
             home.take_in(each.held)
     return home

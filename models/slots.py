@@ -64,17 +64,18 @@ class Slots:
     def _free(self) -> int:
         return next((place for place, holder in enumerate(self.holders) if holder is None), self.count)
 
-    def tidy(self) -> None:
-        """Give back the slots of those that are over, but a few."""
+    def tidy(self) -> list[int]:
+        """Give back the slots of those that are over, but a few; return where each slot's next row lies."""
         holders = self.holders
-        live = [place for place, holder in enumerate(holders) if holder is not None]
-        if self.count - len(live) <= len(live) // SPARE_PART:
-            return
-        chosen = mx.array(live)
-        self.keys, self.values = (mx.take(old, chosen, axis=0) for old in (self.keys, self.values))
-        for place, holder in enumerate(holder for holder in holders if holder is not None):
-            holder.slot = place
-        self.tenants = [self.tenants[place] for place in live]
+        live = [holder for holder in holders if holder is not None]
+        if len(holders) - len(live) > len(live) // SPARE_PART:
+            chosen = mx.array([holder.slot for holder in live])
+            self.keys, self.values = (mx.take(old, chosen, axis=0) for old in (self.keys, self.values))
+            self.tenants = [weakref.ref(holder) for holder in live]
+            for place, holder in enumerate(live):
+                holder.slot = place
+            return [holder.end for holder in live]
+        return [0 if holder is None else holder.end for holder in holders]
 
     def widen(self, capacity: int) -> None:
         """Make room for so many rows in every slot."""

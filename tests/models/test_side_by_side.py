@@ -1,7 +1,8 @@
 """Sessions whose tokens are taken together write what they would write alone."""
 
+from collections.abc import Mapping
 from random import Random
-from typing import Any
+from types import MappingProxyType
 
 import mlx.core as mx
 import pytest
@@ -19,8 +20,8 @@ CLOSE = 2e-5
 """Largest difference of float32 logits where MLX's kernel pads what it sums; they reach about 10."""
 
 
-def network(dtype: mx.Dtype = mx.float32, **changed: Any) -> Laguna:
-    target = Laguna(TargetConfig.from_dict(TARGET | changed))
+def network(dtype: mx.Dtype = mx.float32, changed: Mapping[str, object] = MappingProxyType({})) -> Laguna:
+    target = Laguna(TargetConfig.from_dict({**TARGET, **changed}))
     target.load_weights(random_weights(target))
     settle(target, dtype)
     return target
@@ -82,7 +83,7 @@ def test_so_it_is_with_the_kernel_that_a_gpu_has(monkeypatch: pytest.MonkeyPatch
 
 def test_shared_buffers_keep_the_dtype() -> None:
     # MLX multiplies experts on the CPU in float32 only.
-    target = network(mx.bfloat16, mlp_layer_types=["dense"] * 5)
+    target = network(mx.bfloat16, {"mlp_layer_types": ["dense"] * 5})
     sessions = [target.make_caches(SLACK) for _ in range(2)]
     for token in range(8):
         rows = [Row(place, place + 1, caches) for place, caches in enumerate(sessions)]
