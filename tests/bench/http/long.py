@@ -11,12 +11,14 @@ from models.tiny.recipe.words import PHRASES
 from tests.bench.asks import body
 from tests.bench.bare import bare_loop
 from tests.bench.client import Body
-from tests.bench.http.waves import beside, together
+from tests.bench.http.waves import beside, in_turn, together
 from tests.bench.servers import Server, ours, serving
 
 ANSWER, LONG_ANSWER = 256, 1536
 PAIRS = 8
 """Answers a repeat that are compared with the bare loop's: a second each, and no second is like another."""
+ALONE = 4
+"""Answers of one stream: with fewer its rate is that of a moment."""
 OVER_BARE: tuple[Speculation, ...] = ("off", "always")
 """Ways of decoding whose rounds are the same in both processes."""
 EVEN = (4, 8)
@@ -47,12 +49,17 @@ def long_answers(endless: Path, library: Path | None, repeats: int) -> dict[str,
                 alone = bare.answer([one], speculation)
                 ratio = _seconds_per_token(server, one) / (alone["seconds"] / alone["tokens"])
                 found.setdefault(speculation, []).append(ratio)
-            served = {n: together(server, side_by_side(n, repeat)) for n in (1, *EVEN)}
-            looped = {n: bare.rate(side_by_side(n, repeat), "off") for n in (1, *EVEN)}
+            alone = side_by_side(ALONE, -1 - repeat)
+            answered = bare.answer(alone, "off")
+            served = {1: in_turn(server, alone)}
+            looped = {1: answered["tokens"] / answered["seconds"]}
+            for streams in EVEN:
+                served[streams] = together(server, side_by_side(streams, repeat)).rate
+                looped[streams] = bare.rate(side_by_side(streams, repeat), "off")
             for streams in EVEN:
                 even = together(server, [asked(f"even {streams} {repeat}", ANSWER)] * streams)
                 found.setdefault(f"even {streams}", []).append(even.evenness)
-                found.setdefault(f"served {streams}", []).append(served[streams].rate / served[1].rate)
+                found.setdefault(f"served {streams}", []).append(served[streams] / served[1])
                 found.setdefault(f"bare {streams}", []).append(looped[streams] / looped[1])
     middle = {name: statistics.median(values) for name, values in found.items()}
     return {

@@ -65,6 +65,15 @@ def together(server: Server, bodies: Sequence[Body]) -> Together:
     return Together(sum(map(server.tokens, heard)) / (ended - began), min(rates) / max(rates))
 
 
+def in_turn(server: Server, bodies: Sequence[Body]) -> float:
+    """Tokens a second of requests asked one after another, each from its first text to its last frame."""
+    heard = [server.ask(body) for body in bodies]
+    for answer in heard:
+        if answer.error is not None:
+            raise RuntimeError(f"{server.command.name}: {answer.error}")
+    return sum(map(server.tokens, heard)) / sum(answer.whole - answer.first for answer in heard)
+
+
 @dataclass(frozen=True)
 class Beside:
     """What a long prompt did to the others, in seconds."""
