@@ -4,6 +4,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Protocol
 
@@ -87,4 +88,5 @@ def kept_bytes(pair: Spare, settings: Settings) -> int:
 def room(pair: Spare, settings: Settings) -> Room:
     """What is left for running requests."""
     kept = kept_bytes(pair, settings)
-    return Room(pair.left - kept, pair.session_bytes, kept)
+    # Asked for every running request in every round.
+    return Room(pair.left - kept, lru_cache(maxsize=4096)(pair.session_bytes), kept)

@@ -212,8 +212,10 @@ def test_a_real_pair_stays_within_memory_while_its_answers_grow_and_writes_what_
     ]
     alone = [_alone(runtime, each) for each in requests]
     # At the first step what is kept gives way to both, at the second one of them has to.
-    one, two = (2 * runtime.session_bytes(max(map(len, prompts)) + STEP * steps) for steps in (1, 2))
-    room = Room(one, runtime.session_bytes, kept=two - one + 10_000, step=STEP)
+    # Blocks are decoded in buffers of their own, so these are the sums of sessions alone.
+    need = runtime.footprint.session
+    one, two = (2 * need(max(map(len, prompts)) + STEP * steps) for steps in (1, 2))
+    room = Room(one, need, kept=two - one + 10_000, step=STEP)
     prefix, watched = PrefixStore(room.kept), Watched()
     budgets, kept = set[int](), set[int]()
     watched.watch(monkeypatch)
