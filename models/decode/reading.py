@@ -9,7 +9,7 @@ from itertools import takewhile
 from statistics import fmean
 from typing import NamedTuple
 
-SLOWDOWN, SLOWEST = 1.75, 3.0
+SLOWDOWN, SLOWEST = 2.25, 4.0
 """A round that also reads prompts may take so many times what the others' rounds usually take: more, up to the second,
 where more sessions wait for their prompts than decode."""
 FEWEST, FIRST = 2, 16

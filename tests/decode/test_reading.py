@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 
 from models.decode.batch import Batch
-from models.decode.reading import FEWEST, FIRST, MEASURED, RENEWED, Others, Reading, portions
+from models.decode.reading import FEWEST, FIRST, MEASURED, RENEWED, SLOWEST, Others, Reading, portions
 from models.decode.session import Session
 from tests.decode.scripted import ScriptedTarget, asked, plainly, run_all, text
 
@@ -144,6 +144,14 @@ def test_one_round_that_was_held_up_does_not_stop_a_prompt() -> None:
     assert median(machine.rows[-20:]) >= before / 2
 
 
+def test_the_more_wait_for_each_that_decodes_the_more_is_read_up_to_a_bound() -> None:
+    extra = {rows: (rows / 10,) * MEASURED for rows in (8, 16, 32, 64, 128)}
+    known = Reading({ONE: (1.0,) * MEASURED}, extra, dict.fromkeys(extra, 0))
+    asked = [known.rows(ONE, 512, crowd) for crowd in (0.2, 1.0, 2.0, 3.0, 100.0)]
+    assert asked == [12, 12, 24, 24, 24]
+    assert asked[-1] / 10 <= SLOWEST - 1
+
+
 def test_little_is_asked_of_small_chunks() -> None:
     known = Reading({ONE: (1.0,) * 5})
     assert [known.rows(ONE, most) for most in (3, 1, 512)] == [3, 1, FIRST]
@@ -203,7 +211,7 @@ def test_in_a_batch_others_go_on_while_a_long_prompt_is_read_and_texts_stay_the_
         got.setdefault(session, []).extend(text(updates))
     assert [got[session] for session in (*sessions, *late)] == [plainly(r, target) for r in (*others, long, short)]
     rows = [rows for _, rows in target.passes[first:] if rows > 4]
-    assert max(rows) <= 2 + 24
+    assert max(rows) <= 2 + 40
     assert sum(rows) >= 900
     read = list(accumulate(rows))
     assert next(place for place, count in enumerate(read) if count > 60) < len(rows) / 2

@@ -23,7 +23,7 @@ from tests.bench.http.waves import Wave, wave
 from tests.bench.running import parser, run
 from tests.bench.servers import Server, mlx_lm, ours, serving
 
-PER_STREAM = {1: 6, 4: 3, 8: 2}
+PER_STREAM = {1: 16, 4: 4, 8: 2}
 """Requests that each of so many streams asks in a wave."""
 
 
