@@ -10,7 +10,7 @@ from server.ticket import Ticket
 
 News = tuple[Ticket, Progress | Refusal]
 
-SHORTEST, LONGEST, EACH = 0.02, 0.05, 0.005
+SHORTEST, LONGEST, EACH = 0.03, 0.06, 0.0075
 """Seconds between two looks: the least, the most, and for each ticket that heard something at the last one.
 
 Nobody reads faster, and a small target would spend its time on sending.
