@@ -10,7 +10,7 @@ from models.cache import CacheError, FullCache, WindowCache
 from models.config_layers import AttentionConfig
 from models.contract import Row
 from models.joining import Projection, join
-from models.joint import Shared, Visits, exchange, joinable, visits
+from models.joint import Shared, Visits, exchange, joinable, tidied, visits
 from models.kernels import Attend
 from models.packed_cache import PackedCache
 from models.rope import Rotary
@@ -196,6 +196,7 @@ class Attention(nn.Module):
                 queries, keys, values = (states.transpose(2, 1, 0, 3) for states in part)
                 out = self._row(queries, keys, values, caches[place], attend, remember)
                 done[place] = out.transpose(2, 1, 0, 3)
+        tidied(caches[place] for place in layout.singles)
         return mx.concatenate([done[place] for place in range(len(caches))]).transpose(2, 0, 1, 3)
 
     def _each(self, rows: Sequence[mx.array], caches: Sequence[Shared], layout: Layout, attend: Attend) -> mx.array:

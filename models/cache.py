@@ -33,7 +33,7 @@ class FullCache:
     """Every position of one session: keys and values [1, heads, offset, head_dim] in the model's dtype."""
 
     room: int = 0
-    """Positions that are foreseen: up to there nothing is ever moved."""
+    """Positions that are foreseen: up to there buffers of its own never grow."""
     held: Held = field(default_factory=Held)
 
     @property
@@ -50,7 +50,8 @@ class FullCache:
         """Append rows [1, heads, L, head_dim] and return all rows, oldest first."""
         rows, length, needed = self.held, keys.shape[2], self.held.end + keys.shape[2]
         if length > rows.room or (rows.shared and length > 1):
-            rows.move(rows.end, grown(rows.capacity, needed, self.room), (keys, values))
+            # A slot is as long as others need it: who leaves it grows from what is his.
+            rows.move(rows.end, grown(rows.end if rows.shared else rows.capacity, needed, self.room), (keys, values))
         rows.append(keys, values)
         return rows.last(rows.end)
 
@@ -159,8 +160,11 @@ class WindowCache:
 
     def prepare(self) -> int:
         """Get ready for one token; return how many rows its slot must have for that."""
-        if self.held.end >= self._capacity:
-            self.held.compact(self._kept)
+        if self.held.end >= self._capacity and self.held.shared:
+            # Those beside it are of the same layer, and keep as many.
+            self.held.home.compact(self._kept)
+        elif self.held.end >= self._capacity:
+            self.held.move(self._kept, self._capacity, self.held.arrays)
         return self.held.end + 2
 
     @property

@@ -1,6 +1,6 @@
 """One token of each of several sessions at once: whose slots they go to, and which rows each of them sees."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -29,9 +29,14 @@ class Visit:
     seen: mx.array
     """bool [slots, 1, 1, stop - first]."""
 
+    present: mx.array | None
+    """bool [slots, 1, 1, 1]: which slots have a token in this pass; None: all."""
+
     def to_slots(self, tokens: mx.array) -> mx.array:
-        """[N, ...] to [slots, ...]."""
-        return tokens if self.given is None else tokens[self.given]
+        """[N, heads, 1, head_dim] to [slots, heads, 1, head_dim], zeros where a slot has none."""
+        if self.given is None:
+            return tokens
+        return tokens[self.given] if self.present is None else mx.where(self.present, tokens[self.given], 0)
 
     def from_slots(self, results: mx.array) -> mx.array:
         """[slots, ...] to [N, ...]."""
@@ -54,14 +59,16 @@ def visits() -> Visits:
         first, stop = min(firsts), max(ends[slot] for slot in slots) + 1
         rows, places = mx.arange(first, stop), mx.array(ends, dtype=mx.int32).reshape(-1, 1, 1, 1)
         if slots == tuple(range(every)):
-            given, taken, begins = None, None, firsts
+            given, taken, present, begins = None, None, None, firsts
         else:
             token_of = {slot: token for token, slot in enumerate(slots)}
             order = [token_of.get(slot, 0) for slot in range(every)]
             given, taken, begins = mx.array(order), mx.array(slots), [firsts[token] for token in order]
+            away = [[[[slot in token_of]]] for slot in range(every)]
+            present = mx.array(away) if len(slots) < every else None
         seen = (rows >= mx.array(begins).reshape(-1, 1, 1, 1)) & (rows <= places)
         heads, width = shape
-        return Visit(given, taken, mx.broadcast_to(places, (every, heads, 1, width)), first, stop, seen)
+        return Visit(given, taken, mx.broadcast_to(places, (every, heads, 1, width)), first, stop, seen, present)
 
     return visit
 
@@ -91,6 +98,13 @@ def exchange(
     return home.keys[:, :, visit.first : visit.stop], home.values[:, :, visit.first : visit.stop], visit
 
 
+def tidied(caches: Iterable[object]) -> None:
+    """Give back what those left who moved out in this pass."""
+    homes = {id(each.held.home): each.held.home for each in caches if isinstance(each, Shared) and each.held.shared}
+    for home in homes.values():
+        home.tidy()
+
+
 def _home(caches: Sequence[Shared]) -> Slots:
     """Where all of them live from now on."""
     home = caches[0].held.home
@@ -104,7 +118,5 @@ def _home(caches: Sequence[Shared]) -> Slots:
     if rows > home.capacity:
         home.widen(rows)
     home.tidy()
-    for each in caches:
-        if each.held.slots is not home:
-            home.take_in(each.held)
+    home.take_in([each.held for each in caches if each.held.slots is not home])
     return home

@@ -71,7 +71,11 @@ class Runtime:
         return max(0, self.memory.size - self.footprint.weights - self.footprint.workspace)
 
     def session_bytes(self, tokens: int) -> int:
-        """The most that the caches of one conversation of so many tokens take."""
+        """The most that the caches of one conversation of so many tokens take, alone."""
+        return self.footprint.session(tokens)
+
+    def beside_bytes(self, tokens: int) -> int:
+        """The same of one among several."""
         return self.footprint.beside(tokens)
 
     def batch(

@@ -1,12 +1,12 @@
 """Where keys and values lie: in buffers of one session, or of several side by side, one slot each.
 
 Sessions that decode a token a round move in with each other, so that one attention serves them all. Slots are filled
-from the left, each up to an end of its own: nothing is padded, rolled or filtered when somebody comes or leaves. Who
-gets several rows at once, or outgrows a slot, moves out into buffers of his own.
+from the left, each up to an end of its own: nobody's rows move when somebody comes or leaves, but when slots are added
+or given back. Who gets several rows at once, or outgrows a slot, moves out into buffers of his own.
 """
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import mlx.core as mx
@@ -49,28 +49,40 @@ class Slots:
         """Let others move in beside the one who lives here."""
         self.tenants = [weakref.ref(held)]
 
-    def take_in(self, held: "Held") -> None:
-        """Move a session's rows here, to a free slot if there is one."""
-        own, place = held.rows(0, held.end), self._free()
-        held.leave()
-        if place == self.count:
-            grown = (mx.concatenate([old, mx.zeros_like(old[:1])]) for old in (self.keys, self.values))
-            self.keys, self.values = grown
-            self.tenants.append(weakref.ref(held))
-        self.tenants[place] = weakref.ref(held)
-        held.slots, held.slot = self, place
-        held.write(0, own)
+    def take_in(self, coming: Sequence["Held"]) -> None:
+        """Move the rows of sessions here, to free slots as far as there are some."""
+        free = [place for place, holder in enumerate(self.holders) if holder is None]
+        more = max(0, len(coming) - len(free))
+        self.tenants += [None] * more
+        places = [*free, *range(self.count, self.count + more)][: len(coming)]
+        # All of a slot: whoever had it before may have left numbers in it that are none.
+        own = [[_padded(rows, 0, self.capacity) for rows in held.rows(0, held.end)] for held in coming]
+        self._fill(dict(zip(places, own, strict=True)), grows=more > 0)
+        for held, place in zip(coming, places, strict=True):
+            held.leave()
+            self.tenants[place] = weakref.ref(held)
+            held.slots, held.slot = self, place
 
-    def _free(self) -> int:
-        return next((place for place, holder in enumerate(self.holders) if holder is None), self.count)
+    def _fill(self, own: Mapping[int, Sequence[mx.array]], *, grows: bool) -> None:
+        """Put keys and values [1, heads, capacity, head_dim] in some slots; where there are more now, copy all once."""
+        if not grows:
+            for place, (keys, values) in own.items():
+                self.keys[place : place + 1] = keys
+                self.values[place : place + 1] = values
+            return
+        every = range(len(self.tenants))
+        self.keys, self.values = (
+            mx.concatenate([own[place][which] if place in own else old[place : place + 1] for place in every])
+            for which, old in enumerate((self.keys, self.values))
+        )
 
     def tidy(self) -> list[int]:
-        """Give back the slots of those that are over, but a few; return where each slot's next row lies."""
+        """Give back the slots of those that are over, unless they are few; return where each slot's next row lies."""
         holders = self.holders
         live = [holder for holder in holders if holder is not None]
-        if len(holders) - len(live) > len(live) // SPARE_PART:
+        if live and len(holders) - len(live) > len(live) // SPARE_PART:
             chosen = mx.array([holder.slot for holder in live])
-            self.keys, self.values = (mx.take(old, chosen, axis=0) for old in (self.keys, self.values))
+            self._replace(lambda old: mx.take(old, chosen, axis=0))
             self.tenants = [weakref.ref(holder) for holder in live]
             for place, holder in enumerate(live):
                 holder.slot = place
@@ -79,8 +91,23 @@ class Slots:
 
     def widen(self, capacity: int) -> None:
         """Make room for so many rows in every slot."""
-        more = [(0, 0), (0, 0), (0, capacity - self.capacity), (0, 0)]
-        self.keys, self.values = (mx.pad(old, more) for old in (self.keys, self.values))
+        self._replace(lambda old: _padded(old, 0, capacity))
+
+    def compact(self, keep: int) -> None:
+        """Keep the newest `keep` rows of every slot only, at its front.
+
+        All at once: to write in one slot what another task still reads copies the others too.
+        """
+        holders = self.holders
+        gone = [0 if holder is None else max(0, holder.end - keep) for holder in holders]
+        cut = list(enumerate(gone))
+        self._replace(lambda old: mx.concatenate([_padded(old[at : at + 1], start, old.shape[2]) for at, start in cut]))
+        for holder, count in zip(holders, gone, strict=True):
+            if holder is not None:
+                holder.end -= count
+
+    def _replace(self, made: Callable[[mx.array], mx.array]) -> None:
+        self.keys, self.values = made(self.keys), made(self.values)
 
 
 @dataclass(eq=False)
@@ -149,20 +176,13 @@ class Held:
         if self.slots is not None and self.slots.tenants:
             self.slots.tenants[self.slot] = None
 
-    def move(self, keep: int, capacity: int, like: tuple[mx.array, mx.array]) -> None:
+    def move(self, keep: int, capacity: int, like: Sequence[mx.array]) -> None:
         """Keep the newest `keep` rows only, in buffers of its own with `capacity` rows."""
         kept = self.last(keep) if keep else None
         self.leave()
         self.slots, self.slot, self.end = Slots.empty(capacity, like), 0, 0
         if kept is not None:
             self.write(0, kept)
-
-    def compact(self, keep: int) -> None:
-        """Keep the newest `keep` rows only, at the front of the same slot."""
-        start, self.end = self.end - keep, keep
-        # Copies: a view would keep the buffers from being written to in place.
-        keys, values = (copied(rows, 0, keep) for rows in self.rows(start, start + keep))
-        self.write(0, (keys, values))
 
     def copy(self, start: int, stop: int) -> tuple[mx.array, ...]:
         """The rows `start..stop` in buffers of their own."""
@@ -176,3 +196,9 @@ class Held:
             if self.slots is None:
                 self.slots = Slots.empty(capacity, (keys, values))
             self.append(keys, values)
+
+
+def _padded(rows: mx.array, start: int, capacity: int) -> mx.array:
+    """The rows from `start` on at the front of so many, zeros behind them."""
+    own = rows[:, :, start:] if start else rows
+    return mx.pad(own, [(0, 0), (0, 0), (0, capacity - own.shape[2]), (0, 0)]) if own.shape[2] < capacity else own

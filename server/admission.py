@@ -36,13 +36,17 @@ class Spare(Protocol):
         ...
 
     def session_bytes(self, tokens: int) -> int:
-        """The most that the caches of one conversation of so many tokens take."""
+        """The most that the caches of one conversation of so many tokens take, alone."""
+        ...
+
+    def beside_bytes(self, tokens: int) -> int:
+        """The same of one among several."""
         ...
 
 
 @dataclass(frozen=True)
 class Room:
-    """Bytes for the caches of running requests, and what one takes by its tokens."""
+    """Bytes for the caches of running requests, and what one of several takes by its tokens."""
 
     size: int
     session_bytes: Callable[[int], int]
@@ -51,9 +55,9 @@ class Room:
     step: int = EXPECTED
     """Tokens by which room is made for a growing answer."""
 
-    def longest(self, context_length: int) -> int:
-        """Tokens of the longest conversation that fits alone, up to `context_length`."""
-        return bisect_right(range(1, context_length + 1), self.size, key=self.session_bytes)
+    def longest(self, context_length: int, alone: Callable[[int], int]) -> int:
+        """Tokens of the longest conversation that fits, up to `context_length`; `alone` is what one then takes."""
+        return bisect_right(range(1, context_length + 1), self.size, key=alone)
 
     def need(self, request: Request, emitted: int = 0) -> int:
         """Bytes for a request until its answer, of which so many tokens are there, has reached the next step."""
@@ -89,4 +93,4 @@ def room(pair: Spare, settings: Settings) -> Room:
     """What is left for running requests."""
     kept = kept_bytes(pair, settings)
     # Asked for every running request in every round.
-    return Room(pair.left - kept, lru_cache(maxsize=4096)(pair.session_bytes), kept)
+    return Room(pair.left - kept, lru_cache(maxsize=4096)(pair.beside_bytes), kept)

@@ -190,6 +190,10 @@ class Pair(Protocol):
         """Bytes of memory for conversations and what is kept of them."""
         ...
 
+    def beside_bytes(self, tokens: int) -> int:
+        """The most that the caches of one conversation among several take."""
+        ...
+
     def session_bytes(self, tokens: int) -> int:
         """The most that the caches of one conversation of so many tokens take."""
         ...

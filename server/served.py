@@ -57,7 +57,7 @@ def served(pair: Pair, settings: Settings, replay: Replay | None = None) -> Mode
     )
     if settings.context_length is not None and settings.context_length > asked:
         log.warning("a context of %d tokens was asked for; the checkpoint has %d", settings.context_length, asked)
-    fitting = room(pair, settings).longest(asked)
+    fitting = room(pair, settings).longest(asked, pair.session_bytes)
     if fitting < asked:
         log.warning("memory holds conversations of %d tokens, so longer ones than that are refused", fitting)
     defaults = pair.sampling_defaults

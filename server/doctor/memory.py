@@ -39,13 +39,17 @@ class MemoryFacts:
         return max(0, self.limit.size - self.need.weights - self.need.workspace)
 
     def session_bytes(self, tokens: int) -> int:
-        """The most that the caches of one conversation of so many tokens take."""
+        """The most that the caches of one conversation of so many tokens take, alone."""
+        return self.need.session(tokens)
+
+    def beside_bytes(self, tokens: int) -> int:
+        """The same of one among several."""
         return self.need.beside(tokens)
 
     @property
     def room(self) -> Room:
         """What is left for running conversations."""
-        return Room(self.left - self.kept, self.session_bytes)
+        return Room(self.left - self.kept, self.beside_bytes)
 
 
 def gather(
@@ -93,7 +97,7 @@ def _verdict(facts: MemoryFacts) -> Finding:
     beside = f" and {gib(facts.kept)} kept of earlier prompts" if facts.kept else ""
     if not facts.need.per_token:
         return Finding("memory", "ok", f"{there} hold a conversation of any length{beside}")
-    tokens = facts.room.longest(facts.context_length)
+    tokens = facts.room.longest(facts.context_length, facts.session_bytes)
     if tokens < facts.context_length:
         advice = f"longer prompts are refused by that number; {_for_longer_ones(facts)}"
         said = f"{there} hold one conversation of {tokens} tokens{beside}, the context has {facts.context_length}"
@@ -112,7 +116,8 @@ def _for_longer_ones(facts: MemoryFacts) -> str:
 
 def side_by_side(facts: MemoryFacts) -> int:
     """Conversations of full length that fit at once, up to as many as are decoded at once."""
-    return min(facts.concurrency, facts.room.size // max(1, facts.session_bytes(facts.context_length)))
+    # One was found to fit, alone.
+    return min(facts.concurrency, max(1, facts.room.size // max(1, facts.beside_bytes(facts.context_length))))
 
 
 def _wired_findings(facts: MemoryFacts) -> list[Finding]:

@@ -160,6 +160,9 @@ class ScriptPair:
     def session_bytes(self, tokens: int) -> int:
         return tokens * self.bytes_a_token
 
+    def beside_bytes(self, tokens: int) -> int:
+        return tokens * self.bytes_a_token
+
     @property
     def prompts(self) -> list[str]:
         """The rendered prompts of everything that was started."""

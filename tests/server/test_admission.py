@@ -22,9 +22,9 @@ def asked(prompt: int, max_tokens: int) -> Request:
 
 def test_the_longest_conversation_is_the_longest_that_fits() -> None:
     space = Room(1000, lambda tokens: 100 + 3 * tokens)
-    assert space.longest(10_000) == 300
-    assert space.longest(200) == 200
-    assert Room(50, lambda tokens: 100 + 3 * tokens).longest(200) == 0
+    assert space.longest(10_000, space.session_bytes) == 300
+    assert space.longest(200, space.session_bytes) == 200
+    assert Room(50, space.session_bytes).longest(200, space.session_bytes) == 0
 
 
 def test_a_request_joins_where_all_expected_tokens_fit_and_always_when_alone() -> None:
@@ -114,5 +114,5 @@ def test_requests_that_do_not_fit_together_wait_for_each_other(left: int, most: 
 def test_the_real_sums_hold_the_embedded_pair_in_full_length() -> None:
     pair = load_runtime(None, "none")
     space = room(pair, Settings())
-    assert space.longest(pair.context_length) == pair.context_length
+    assert space.longest(pair.context_length, pair.session_bytes) == pair.context_length
     assert space.session_bytes(1000) > space.session_bytes(10) > 0
