@@ -28,8 +28,18 @@ GOALS = (
     ),
     *(
         Goal(
-            f"aggregate of {streams} plain streams over one",
+            f"aggregate of {streams} plain streams over one, prompts included",
             lambda f, streams=streams: f["aggregate"]["off"][streams],
+            bound,
+            at_least=True,
+            only="openblas",
+        )
+        for streams, bound in AGGREGATE.items()
+    ),
+    *(
+        Goal(
+            f"aggregate of {streams} long plain answers over one",
+            lambda f, streams=streams: f["long_aggregate"]["served"][streams],
             bound,
             at_least=True,
             only="openblas",
