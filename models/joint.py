@@ -28,7 +28,6 @@ class Visit:
     stop: int
     seen: mx.array
     """bool [slots, 1, 1, stop - first]."""
-
     present: mx.array | None
     """bool [slots, 1, 1, 1]: which slots have a token in this pass; None: all."""
 

@@ -1,4 +1,4 @@
-"""One row's attention over its keys: MLX's fused kernel, or on the CPU, which has none, what is faster there.
+"""Attention over keys, of one session or of several: MLX's fused kernel, or on the CPU, which has none, what is faster.
 
 On the CPU `mx.fast.scaled_dot_product_attention` is made of plain operations: one product a query head, all scores at
 once, and a softmax whose `exp` takes about 20 ns a number, three times as long as `power`. There heads that share their
@@ -14,6 +14,7 @@ from functools import cache, partial
 import mlx.core as mx
 
 Seen = Callable[[int, int], mx.array]
+"""Numbers of queries and keys to bool [queries, keys]."""
 
 PIECE = 64
 """Queries of a long row that go together on the CPU."""

@@ -190,12 +190,12 @@ class Pair(Protocol):
         """Bytes of memory for conversations and what is kept of them."""
         ...
 
-    def beside_bytes(self, tokens: int) -> int:
-        """The most that the caches of one conversation among several take."""
+    def session_bytes(self, tokens: int) -> int:
+        """The most that the caches of one conversation of so many tokens take, alone."""
         ...
 
-    def session_bytes(self, tokens: int) -> int:
-        """The most that the caches of one conversation of so many tokens take."""
+    def beside_bytes(self, tokens: int) -> int:
+        """The same of one among several."""
         ...
 
     def batch(self, *, prefill_chunk: int, prefix: PrefixStore | None = None, learned: Table | None = None) -> Batch:

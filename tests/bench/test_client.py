@@ -75,7 +75,7 @@ def test_every_goal_over_http_reads_the_figures_that_are_measured() -> None:
         "beside": {"role": 0.2, "gap_ratio": 2.0},
     }
     assert [goal.missed(figures) for goal in GOALS if goal.missed(figures)] == [
-        "aggregate of 8 long plain answers over one is 3.200, to reach at least 3.5",
+        "aggregate of 8 plain streams over one, long answers is 3.200, to reach at least 3.5",
         "slowest over fastest of 8 equal streams is 0.500, to reach at least 0.9",
         "seconds a token over the bare loop, always is 1.200, to reach at most 1.05",
         "milliseconds to a role chunk beside a 3k prompt is 200.000, to reach at most 100",
