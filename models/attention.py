@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, groupby
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -185,19 +186,24 @@ class Attention(nn.Module):
         together = joinable(layout.singles, caches) if remember else {}
         if len(together) == len(caches):
             return self._each(rows, list(together.values()), layout, attend).transpose(2, 0, 1, 3)
-        parts = list(zip(*(mx.split(part, layout.cuts) for part in rows), strict=True))
+        starts = [0, *layout.cuts]
+        runs = [list(run) for _, run in groupby(range(len(caches)), lambda place: -1 if place in together else place)]
+        cuts = [starts[run[0]] for run in runs[1:]]
+        parts = list(zip(*(mx.split(part, cuts) for part in rows), strict=True))
+        joined = [number for number, run in enumerate(runs) if run[0] in together]
         done: dict[int, mx.array] = {}
-        if together:
-            picked = [mx.concatenate(list(part)) for part in zip(*(parts[place] for place in together), strict=True)]
+        if joined:
+            picked = [mx.concatenate(list(part)) for part in zip(*(parts[run] for run in joined), strict=True)]
             out = self._each(picked, list(together.values()), layout, attend)
-            done = dict(zip(together, mx.split(out, len(together)), strict=True))
-        for place, part in enumerate(parts):
-            if place not in done:
+            ends = list(accumulate(len(runs[number]) for number in joined[:-1]))
+            done = dict(zip(joined, mx.split(out, ends), strict=True))
+        for number, part in enumerate(parts):
+            if number not in done:
                 queries, keys, values = (states.transpose(2, 1, 0, 3) for states in part)
-                out = self._row(queries, keys, values, caches[place], attend, remember)
-                done[place] = out.transpose(2, 1, 0, 3)
+                out = self._row(queries, keys, values, caches[runs[number][0]], attend, remember)
+                done[number] = out.transpose(2, 1, 0, 3)
         tidied(caches[place] for place in layout.singles)
-        return mx.concatenate([done[place] for place in range(len(caches))]).transpose(2, 0, 1, 3)
+        return mx.concatenate([done[number] for number in range(len(runs))]).transpose(2, 0, 1, 3)
 
     def _each(self, rows: Sequence[mx.array], caches: Sequence[Shared], layout: Layout, attend: Attend) -> mx.array:
         """One token of each session: queries, keys and values [N, heads, 1, head_dim] to [N, heads, 1, head_dim]."""

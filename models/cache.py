@@ -13,7 +13,7 @@ from models.slots import Held
 _STEP = 256
 """Rows by which a full cache grows at least; beyond 4096 it grows by a sixteenth, so that copying stays linear."""
 
-SETTLED = 4
+SETTLED = 1
 """Single tokens in a row after which a session's next ones are taken beside others'."""
 
 
