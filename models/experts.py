@@ -9,8 +9,8 @@ from models.config_layers import ExpertsConfig
 from models.kernels import on_cpu
 
 
-BLOCK = 16
-"""Rows of one expert that go together on the CPU, once there are as many for each expert."""
+BLOCK = 8
+"""Rows of one expert that go together on the CPU, once there are twice as many for each expert."""
 
 
 class FeedForward(nn.Module):
@@ -72,18 +72,19 @@ class Experts(nn.Module):
     def __call__(self, x: mx.array) -> mx.array:
         """[T, hidden] to [T, hidden], in the dtype of `x`."""
         chosen, weights = self.gate(x)
-        many = chosen.size >= self.gate.config.count * BLOCK and on_cpu() and x.dtype == mx.float32
-        outputs = in_blocks(self.switch_mlp, x, chosen) if many else self.switch_mlp(x, chosen)
+        count = self.gate.config.count
+        many = chosen.size >= 2 * count * BLOCK and x.dtype == mx.float32 and on_cpu()
+        outputs = in_blocks(self.switch_mlp, count, x, chosen) if many else self.switch_mlp(x, chosen)
         routed = (outputs * weights[..., None]).sum(axis=-2).astype(x.dtype)
         return routed * self.scaling + self.shared_expert(x)
 
 
-def in_blocks(experts: SwitchGLU, x: mx.array, chosen: mx.array) -> mx.array:
-    """`experts(x, chosen)` for `x` [T, hidden] and `chosen` [T, k], in products of `BLOCK` rows of one expert.
+def in_blocks(experts: SwitchGLU, count: int, x: mx.array, chosen: mx.array) -> mx.array:
+    """`experts(x, chosen)` of `count` experts for `x` [T, hidden], `chosen` [T, k]: products of `BLOCK` rows of one.
 
     On the CPU `mx.gather_mm` makes a product of each row. Rows that fill up a block are computed and left.
     """
-    (count, *_), flat = experts.up_proj.weight.shape, chosen.flatten()
+    flat = chosen.flatten()
     ranks = mx.cumsum(flat[:, None] == mx.arange(count), axis=0)
     blocks = (ranks[-1] + (BLOCK - 1)) // BLOCK
     ends = mx.cumsum(blocks)

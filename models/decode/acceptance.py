@@ -1,7 +1,7 @@
 """How often drafts agree: by depth, and apart for each source and each phase of an answer."""
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain, repeat
@@ -87,12 +87,11 @@ class Acceptance:
         variance = self.variance * FADING + sum([rate * (1 - rate) for rate in judged])
         if surprise**2 > ALARM**2 * (variance + 0.5):
             surprise, variance, seen = 0.0, 0.0, [min(count, 1.0) for count in seen]
-        for depth in range(tested):
-            came = depth < agreed
-            rates[depth] += (came - rates[depth]) * max(RECENT, 1 / (seen[depth] + 2))
-            usual[depth] += (came - usual[depth]) * max(LASTING, 1 / (tried[depth] + 2))
-            seen[depth] += 1
-            tried[depth] += 1
+        came = [1.0] * agreed + [0.0] * (tested - agreed)
+        rates[:tested] = _moved(rates, came, seen, RECENT)
+        usual[:tested] = _moved(usual, came, tried, LASTING)
+        seen[:tested] = [count + 1 for count in seen[:tested]]
+        tried[:tested] = [count + 1 for count in tried[:tested]]
         for depth in range(max(drafted, 1), len(rates)):
             # What is not tried any more is believed less and less, or one unlucky run would rule it out for good.
             rates[depth] += (rates[depth - 1] - rates[depth]) * STALE
@@ -137,6 +136,15 @@ class Record:
     def handed_on(self) -> "Record":
         """The record as a start for another request."""
         return Record({subject: found.handed_on() for subject, found in self.known.items()})
+
+
+def _moved(rates: Sequence[float], came: Sequence[float], seen: Sequence[float], least: float) -> list[float]:
+    """Rates after what `came`, which weighs as one of the blocks seen and two more, and at `least` so much."""
+    many = 1 / least - 2
+    return [
+        rate + (one - rate) * (least if count >= many else 1 / (count + 2))
+        for rate, one, count in zip(rates, came, seen, strict=False)
+    ]
 
 
 def _alike(one: Subject, other: Subject) -> bool:

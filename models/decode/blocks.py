@@ -41,14 +41,16 @@ class Choice(NamedTuple):
     rows: int = 1
     offer: Offer | None = None
     """Who drafts; None in a plain round."""
-    expected: float = 1.0
-    """Tokens that it is expected to commit."""
 
     @classmethod
     def of(cls, offer: Offer, rows: int) -> "Choice":
         """The widest block of at most so many rows."""
-        own = min(rows, offer.most)
-        return cls(own, offer, offer.acceptance.expected(own))
+        return cls(min(rows, offer.most), offer)
+
+    @property
+    def expected(self) -> float:
+        """Tokens that it is expected to commit."""
+        return 1.0 if self.offer is None else self.offer.acceptance.expected(self.rows)
 
 
 PLAIN = Choice()
@@ -69,13 +71,17 @@ class Blocks(NamedTuple):
 
     choices: tuple[Choice, ...]
     rows: int
-    expected: float
     kind: Kind
 
     @classmethod
     def of(cls, choices: tuple[Choice, ...]) -> "Blocks":
-        """The same, summed once."""
-        return cls(choices, sum([c.rows for c in choices]), sum([c.expected for c in choices]), kind_of(choices))
+        """The same, with what it costs like."""
+        return cls(choices, sum([choice.rows for choice in choices]), kind_of(choices))
+
+    @property
+    def expected(self) -> float:
+        """Tokens that they are expected to commit."""
+        return sum([choice.expected for choice in self.choices])
 
 
 def blocks_of(widths: tuple[int, ...], wishes: Sequence[Wish]) -> dict[Arm, Blocks]:

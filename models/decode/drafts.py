@@ -70,18 +70,21 @@ class Copies:
     def __len__(self) -> int:
         return len(self._text)
 
-    def push(self, token: int) -> None:
-        """Take in the next id of the text."""
-        follows = self._at is not None and self._text[self._at] == token
-        self._text.append(token)
-        run = self._runs.push(token)
-        if self._at is not None and follows:
-            self._at, self.agreed = self._at + 1, self.agreed + 1
-        else:
-            self._at = None if run is None else self._after.get(run)
-            self.agreed = 0 if self._at is None else RUN
-        if run is not None:
-            self._after[run] = len(self._text)
+    def extend(self, tokens: Iterable[int]) -> None:
+        """Take in the next ids of the text."""
+        text, push, after, at = self._text, self._runs.push, self._after, self._at
+        for token in tokens:
+            follows = at is not None and text[at] == token
+            text.append(token)
+            run = push(token)
+            if at is not None and follows:
+                at, self.agreed = at + 1, self.agreed + 1
+            else:
+                at = None if run is None else after.get(run)
+                self.agreed = 0 if at is None else RUN
+            if run is not None:
+                after[run] = len(text)
+        self._at = at
 
     def ahead(self, count: int) -> tuple[int, ...]:
         """The next ids if the text goes on as it did there; a repetition goes on repeating. None: nothing alike."""
@@ -172,8 +175,7 @@ class Guesses:
     def read(self, text: Callable[[int, int], Iterable[int]], length: int) -> None:
         """Take some more of the known text (prompt and answer), `length` ids by now, into the index of copies."""
         start = len(self._copies)
-        for token in text(start, min(length, start + READ_AT_ONCE)):
-            self._copies.push(token)
+        self._copies.extend(text(start, min(length, start + READ_AT_ONCE)))
 
     def proposals(self, length: int, count: int) -> list[Proposal]:
         """Up to `count` next ids by each source that has any, after `length` known ones."""

@@ -99,12 +99,12 @@ def decide(table: Table, wishes: Sequence[Wish], place: int = 0) -> tuple[Decisi
 
 def learn(table: Table, kind: Kind, rows: int, *, seconds: float, steady: bool, place: int = 0) -> Table:
     """Take in one round without prefill; a `steady` one tells what such rounds cost, and ends a probe."""
-    if steady and kind != "plain" and table.probing is not None:
-        table = replace(table, probes_left=0)
+    ends = steady and kind != "plain" and table.probing is not None
     costs = table.costs.after(kind, rows, place, seconds) if steady else table.costs
     # A round that took unusually long is no reason to spend more on trying.
     worth = min(seconds, costs.usual.get((kind, place), {}).get(rows, seconds))
-    return replace(table, costs=costs, credit=table.credit + EXPLORE * worth)
+    left = 0 if ends else table.probes_left
+    return replace(table, costs=costs, credit=table.credit + EXPLORE * worth, probes_left=left)
 
 
 def accept(table: Table, subject: Subject, drafted: int, agreed: int) -> Table:

@@ -13,7 +13,7 @@ OPEN, CLOSE, CALL = 90, 91, 92
 def read(text: Sequence[int]) -> Copies:
     copies = Copies()
     for token in text:
-        copies.push(token)
+        copies.extend([token])
     return copies
 
 

@@ -81,7 +81,7 @@ def settled(window: int | None, room: int = 0) -> Told:
 def test_who_had_single_tokens_for_a_while_takes_the_next_beside_others() -> None:
     first, second = settled(None), settled(None)
     fresh = FullCache()
-    fresh.update(*rows([1]))
+    fresh.update(*rows([1, 2]))
     caches = [first.cache, second.cache, fresh]
     assert list(joinable([0, 1, 2], caches)) == [0, 1]
     assert joinable([0, 2], caches) == {}
