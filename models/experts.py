@@ -8,7 +8,6 @@ from mlx_lm.models.switch_layers import SwitchGLU
 from models.config_layers import ExpertsConfig
 from models.kernels import on_cpu
 
-
 BLOCK = 8
 """Rows of one expert that go together on the CPU, once there are twice as many for each expert."""
 

@@ -47,6 +47,8 @@ class Rounds:
         self._running: list[tuple[Ticket, Session]] = []
         """Oldest first, those that are parked at the end."""
         self._parked: frozenset[Session] = frozenset()
+        self._settled: list[int] = []
+        """Needs for which there is room as it is."""
         self._failed_rounds = 0
 
     def run(self) -> None:
@@ -88,6 +90,8 @@ class Rounds:
     def _make_room(self) -> None:
         """Answers grow: what is kept gives way to them, then the youngest wait without caches until they fit again."""
         needs = self._needs()
+        if needs == self._settled and not self._parked:
+            return
         seats = self._room.seats(needs)
         sessions = [session for _, session in self._running]
         waiting = frozenset(sessions[seats:])
@@ -104,7 +108,7 @@ class Rounds:
             log.error("memory could not be handed from one session to another", exc_info=error)
             self._start_over(error)
         else:
-            self._parked = waiting
+            self._parked, self._settled = waiting, needs
         self._pulse.parked = len(self._parked)
 
     def _needs(self) -> list[int]:

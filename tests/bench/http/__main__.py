@@ -23,21 +23,21 @@ from tests.bench.http.waves import Wave, wave
 from tests.bench.running import parser, run
 from tests.bench.servers import Server, mlx_lm, ours, serving
 
-PER_STREAM = {1: 16, 4: 4, 8: 2}
-"""Requests that each of so many streams asks in a wave."""
+REQUESTS = 32
+"""Requests of a wave, however many streams ask them."""
 
 
 def race(servers: list[Server], repeats: int) -> list[dict[int, dict[str, Wave]]]:
     """Waves by repeat, number of streams and server; all get the same requests, none of which was asked before."""
     fresh, found = asks(), list[dict[int, dict[str, Wave]]]()
     for server in servers:
-        wave(server, [list(islice(asks(10_000), 6))])
+        wave(server, list(islice(asks(10_000), 6)), 1)
     for repeat in range(repeats):
         waves: dict[int, dict[str, Wave]] = {}
         for place, streams in enumerate(STREAMS):
-            bodies = [list(islice(fresh, PER_STREAM[streams])) for _ in range(streams)]
+            bodies = list(islice(fresh, REQUESTS))
             turned = servers if (repeat + place) % 2 == 0 else servers[::-1]
-            waves[streams] = {server.command.name: wave(server, bodies) for server in turned}
+            waves[streams] = {server.command.name: wave(server, bodies, streams) for server in turned}
         found.append(waves)
     return found
 

@@ -9,13 +9,13 @@ from typing import Any
 from models.decode.session import Speculation
 from models.tiny.recipe.words import PHRASES
 from tests.bench.asks import body
-from tests.bench.bare import bare_loop
+from tests.bench.bare import Bare, bare_loop
 from tests.bench.client import Body
 from tests.bench.http.waves import beside, in_turn, together
 from tests.bench.servers import Server, ours, serving
 
 ANSWER, LONG_ANSWER = 256, 1536
-PAIRS = 8
+PAIRS = 12
 """Answers a repeat that are compared with the bare loop's: a second each, and no second is like another."""
 ALONE = 4
 """Answers of one stream: with fewer its rate is that of a moment."""
@@ -46,9 +46,7 @@ def long_answers(endless: Path, library: Path | None, repeats: int) -> dict[str,
         for repeat in range(repeats):
             for speculation, pair in product(OVER_BARE, range(PAIRS)):
                 one = {**asked(f"bare {repeat} {pair}", ANSWER), "speculation": speculation}
-                alone = bare.answer([one], speculation)
-                ratio = _seconds_per_token(server, one) / (alone["seconds"] / alone["tokens"])
-                found.setdefault(speculation, []).append(ratio)
+                found.setdefault(speculation, []).append(_over_bare(server, bare, one, speculation, pair % 2 == 0))
             alone = side_by_side(ALONE, -1 - repeat)
             answered = bare.answer(alone, "off")
             served = {1: in_turn(server, alone)}
@@ -76,6 +74,14 @@ def side_by_side(streams: int, repeat: int) -> list[Body]:
     """So many plain requests of one length, with prompts of their own."""
     bodies = [asked(f"side by side {streams} {repeat} {place}", ANSWER) for place in range(streams)]
     return [{**one, "speculation": "off"} for one in bodies]
+
+
+def _over_bare(server: Server, bare: Bare, one: Body, speculation: Speculation, server_first: bool) -> float:
+    """Seconds a token of the server's over the bare loop's, whichever of them goes first."""
+    served = _seconds_per_token(server, one) if server_first else None
+    looped = bare.answer([one], speculation)
+    served = _seconds_per_token(server, one) if served is None else served
+    return served / (looped["seconds"] / looped["tokens"])
 
 
 def _seconds_per_token(server: Server, one: Body) -> float:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
 
 from tests.bench.client import Body, Heard
 from tests.bench.servers import Server
@@ -13,13 +12,13 @@ from tests.bench.servers import Server
 
 @dataclass(frozen=True)
 class Wave:
-    """Streams side by side, each of which asked one request after another."""
+    """Requests of which so many ran at a time: where one was answered, the next was asked."""
 
     seconds: float
     tokens: int
     errors: tuple[str, ...]
     messages: tuple[str, ...]
-    """What was answered, in the order of streams and requests."""
+    """What was answered, in the order of the requests."""
 
     @property
     def rate(self) -> float:
@@ -27,13 +26,12 @@ class Wave:
         return self.tokens / self.seconds
 
 
-def wave(server: Server, streams: Sequence[Sequence[Body]]) -> Wave:
-    """Every stream asks its requests in turn."""
+def wave(server: Server, bodies: Sequence[Body], streams: int) -> Wave:
+    """Each of so many streams asks what nobody has asked yet, until all is answered."""
     began = time.perf_counter()
-    with ThreadPoolExecutor(len(streams)) as pool:
-        heard = list(pool.map(lambda bodies: [server.ask(body) for body in bodies], streams))
+    with ThreadPoolExecutor(streams) as pool:
+        answers = list(pool.map(server.ask, bodies))
     seconds = time.perf_counter() - began
-    answers = list(chain.from_iterable(heard))
     return Wave(
         seconds,
         sum(server.tokens(answer) for answer in answers),
