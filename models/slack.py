@@ -1,7 +1,7 @@
 """How far back caches go and how they lie beside others: known to those that make, use and reckon them."""
 
 NEAR = 16
-"""Tokens: so near to its end a prompt is not read in two passes to leave a mark, since caches tell of it afterwards."""
+"""Tokens: nearer to its end a prompt is not read in two passes to leave a mark: caches tell of it one token later."""
 GIVEN_ROWS = 16
 """The widest block of drafts that need no network, the anchor's row included."""
 SHARED_ROWS = 1024

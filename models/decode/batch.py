@@ -229,11 +229,13 @@ class Batch:
             landing = self._launch(sessions, None, self._pace.plan(sessions), self._clock())
         together, ahead = len(sessions) == len(self._sessions), None
         if landing is not None:
-            if together and landing.kind == "plain" and not landing.marked:
-                plan = self._pace.plan(sessions, landing.picks())
+            if together and landing.kind == "plain":
+                stopping = landing.stopping
+                going = [session for session in sessions if session not in stopping]
+                plan = self._pace.plan(going, landing.picks())
                 # A block waits for its turn: what it draws would come late, and its cost would look like this round's.
                 if plan.plain and (plan.blocks or not landing.picks()):
-                    ahead = self._launch(sessions, landing, plan, 0.0)
+                    ahead = self._launch(going, landing, plan, 0.0)
             self._land(landing, updates, followed=ahead is not None)
         if together and ahead is None and not self._passed:
             plan = self._pace.plan(self._sessions)

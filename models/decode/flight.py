@@ -94,9 +94,12 @@ class Flight:
         return any(share.session.finish is None for share in self.shares)
 
     @property
-    def marked(self) -> bool:
-        """Whether a session is to be kept as this leaves it."""
-        return any(share.marks and share.session.finish is None for share in self.shares)
+    def stopping(self) -> frozenset[Session]:
+        """Sessions to be kept as this leaves them, in the midst of their prompts.
+
+        Who comes by a mark near its end goes on by a token, which its caches can give back.
+        """
+        return frozenset(share.session for share in self.shares if share.marks and not share.draws)
 
     def without(self, session: Session) -> "Flight":
         """The same round, in which nobody looks at the rows of one session."""

@@ -201,7 +201,7 @@ class Session:
     @property
     def to_mark(self) -> int:
         """Tokens up to the next mark that a prompt chunk must end at, or more than there are."""
-        return next((mark - self.fed for mark in self.marks if self.fed < mark < self.length - NEAR), self.length + 1)
+        return next((mark - self.fed for mark in self.marks if self.fed < mark <= self.length - NEAR), self.length + 1)
 
     def settle(self, unread: int = 0) -> None:
         """Go back to the last place that caches and context have both reached with known tokens but the last `unread`.

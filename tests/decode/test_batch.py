@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import mlx.core as mx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.decode.batch import Batch
+from models.decode.prefix import PrefixStore
 from models.decode.session import InvalidRequest, Sampling, Session, Speculation
 from tests.decode.scripted import (
     BLOCK,
@@ -209,6 +212,23 @@ def test_plain_rounds_run_ahead_of_the_host() -> None:
 
     decode(Batch(target, None, read=read), asked(max_tokens=10))
     assert passes_at_read == [2, 3, 4, 5, 6, 7, 8, 9, 10, 10]
+
+
+def test_a_mark_in_a_prompt_holds_up_nobody_else_and_one_at_its_end_nobody() -> None:
+    target, store = ScriptedTarget(), PrefixStore(1 << 30)
+    passes_at_read: list[int] = []
+
+    def read(packed: mx.array) -> list[int]:
+        passes_at_read.append(len(target.passes))
+        return ids_of(packed)
+
+    batch = Batch(target, None, prefix=store, read=read)
+    batch.add(asked(max_tokens=40))
+    batch.step()
+    batch.add(replace(asked([3] * 60, max_tokens=4, speculation="off"), marks=(20, 58)))
+    run_all(batch)
+    assert store.marks >= 3
+    assert passes_at_read == [*range(2, len(passes_at_read) + 1), len(passes_at_read)]
 
 
 def test_the_next_block_is_under_way_when_a_step_hands_out_what_the_last_one_wrote() -> None:

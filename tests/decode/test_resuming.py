@@ -150,7 +150,7 @@ def test_what_a_cancelled_session_has_read_is_kept(pair: Pair, steps: int, specu
 def test_a_mark_near_the_end_of_a_prompt_costs_no_pass_of_its_own(
     pair: Pair, speculation: Speculation, max_tokens: int
 ) -> None:
-    store, near = PrefixStore(LARGE), len(PROMPT) - NEAR
+    store, near = PrefixStore(LARGE), len(PROMPT) - NEAR + 1
     batch = Batch(pair.target, pair.speculator, prefix=store)
     marks = [100, near - 1, near, len(PROMPT) - 2]
     session = batch.add(asked(PROMPT, speculation=speculation, marks=marks, max_tokens=max_tokens))
