@@ -8,7 +8,7 @@ from mlx_lm.models.switch_layers import SwitchGLU
 from models.config_layers import ExpertsConfig
 from models.kernels import on_cpu
 
-BLOCK = 8
+TILE = 8
 """Rows of one expert that go together on the CPU, once there are twice as many for each expert."""
 
 
@@ -72,26 +72,26 @@ class Experts(nn.Module):
         """[T, hidden] to [T, hidden], in the dtype of `x`."""
         chosen, weights = self.gate(x)
         count = self.gate.config.count
-        many = chosen.size >= 2 * count * BLOCK and x.dtype == mx.float32 and on_cpu()
-        outputs = in_blocks(self.switch_mlp, count, x, chosen) if many else self.switch_mlp(x, chosen)
+        many = chosen.size >= 2 * count * TILE and x.dtype == mx.float32 and on_cpu()
+        outputs = in_tiles(self.switch_mlp, count, x, chosen) if many else self.switch_mlp(x, chosen)
         routed = (outputs * weights[..., None]).sum(axis=-2).astype(x.dtype)
         return routed * self.scaling + self.shared_expert(x)
 
 
-def in_blocks(experts: SwitchGLU, count: int, x: mx.array, chosen: mx.array) -> mx.array:
-    """`experts(x, chosen)` of `count` experts for `x` [T, hidden], `chosen` [T, k]: products of `BLOCK` rows of one.
+def in_tiles(experts: SwitchGLU, count: int, x: mx.array, chosen: mx.array) -> mx.array:
+    """`experts(x, chosen)` of `count` experts for `x` [T, hidden], `chosen` [T, k]: products of `TILE` rows of one.
 
-    On the CPU `mx.gather_mm` makes a product of each row. Rows that fill up a block are computed and left.
+    On the CPU `mx.gather_mm` makes a product of each row. Rows that fill up a tile are computed and left.
     """
     flat = chosen.flatten()
     ranks = mx.cumsum(flat[:, None] == mx.arange(count), axis=0)
-    blocks = (ranks[-1] + (BLOCK - 1)) // BLOCK
-    ends = mx.cumsum(blocks)
-    places = (ends - blocks)[flat] * BLOCK + mx.take_along_axis(ranks, flat[:, None], axis=1)[:, 0] - 1
-    most = flat.size // BLOCK + count
-    token = mx.zeros((most * BLOCK,), mx.int32)
+    tiles = (ranks[-1] + (TILE - 1)) // TILE
+    ends = mx.cumsum(tiles)
+    places = (ends - tiles)[flat] * TILE + mx.take_along_axis(ranks, flat[:, None], axis=1)[:, 0] - 1
+    most = flat.size // TILE + count
+    token = mx.zeros((most * TILE,), mx.int32)
     token[places] = mx.arange(flat.size) // chosen.shape[-1]
     whose = mx.minimum((ends <= mx.arange(most)[:, None]).sum(axis=1), count - 1)
-    rows = x[token].reshape(most, BLOCK, -1)
+    rows = x[token].reshape(most, TILE, -1)
     inner = experts.activation(experts.up_proj(rows, whose), experts.gate_proj(rows, whose))
     return experts.down_proj(inner, whose).flatten(0, 1)[places].reshape(*chosen.shape, -1)

@@ -33,7 +33,7 @@ class Share:
     """Place of its first score among all scores, and how many alternatives each has (None: it has no scores)."""
     top: int | None
     marks: tuple[int, ...]
-    """Its rows reach these: what its caches hold there is kept before anything else is enqueued for it."""
+    """Its rows reach these: what its caches hold there is kept before more than a token is enqueued for it."""
 
     @property
     def drafts(self) -> int:

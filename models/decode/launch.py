@@ -165,7 +165,7 @@ class Launcher:
             logger.exception("a session of %d tokens could not be kept", session.length)
 
     def pass_by(self, session: Session, marks: Sequence[int]) -> None:
-        """Leave marks where a session has just come by, if it still has caches: nothing was enqueued for it since."""
+        """Leave marks where a session that still has caches came by: one token at most was enqueued for it since."""
         if self._prefix is None or not session.caches:
             return
         session.marks = tuple(mark for mark in session.marks if mark not in marks)
